@@ -1,0 +1,338 @@
+"""Table columns to numbers: what each column holds, and how its values enter the feature matrix."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from .errors import InputError, Notice
+from .rows import Chunk, Rows, as_text
+
+MISSING_TEXTS = (
+    *("", ".", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "-nan"),
+    *("NULL", "null", "None"),
+)
+NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity)$"
+BOOLEANS = {"true": 1.0, "false": 0.0}
+NUMERIC_SHARE = 0.9  # of the values read as numbers: the column is numeric
+MIN_LEVEL_ROWS, MAX_LEVELS = 10, 64  # rarer categories, or further ones, are pooled
+MAX_COUNTED_LEVELS = 1 << 16
+MAX_NUMBER_LEVELS = 1000  # distinct numbers in a text column; with more it is no category
+
+Kind = Literal["number", "boolean", "category"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one table column enters the matrix."""
+
+    name: str
+    kind: Kind
+    missing: bool = False  # has missing values, and so an indicator
+    levels: tuple[str, ...] = ()  # of a category, each with an indicator
+    other: bool = False  # has rarer levels, pooled in one indicator
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The names of the matrix columns, the table column's values first."""
+        values = (
+            [self.name] if self.kind != "category" else [f"{self.name}={v}" for v in self.levels]
+        )
+        return [
+            *values,
+            *([f"{self.name} (other)"] if self.other else []),
+            *([f"{self.name} (missing)"] if self.missing else []),
+        ]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The matrix columns, and the texts that mean a missing value."""
+
+    columns: tuple[Column, ...]
+    na: tuple[str, ...] = ()
+
+    @property
+    def feature_names(self) -> list[str]:
+        return [name for column in self.columns for name in column.feature_names]
+
+    def encode(self, chunk: Chunk) -> NDArray[np.float64]:
+        """The matrix of a chunk, shape (n, features); NaN where a number is missing."""
+        parts = [_encode_column(chunk, column, self.na) for column in self.columns]
+        return np.column_stack(parts)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Encoding:
+        columns = (
+            Column(**{**column, "levels": tuple(column["levels"])}) for column in value["columns"]
+        )
+        return cls(tuple(columns), tuple(value["na"]))
+
+
+def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> NDArray[np.float64]:
+    if column.kind == "category":
+        text = as_text(chunk, column.name)
+        index = np.asarray(
+            pc.fill_null(pc.index_in(text, pa.array(column.levels, pa.string())), -1)
+        )
+        missing = np.asarray(_is_missing(text, na))
+        indicators = [index == level for level in range(len(column.levels))]
+        if column.other:
+            indicators.append((index < 0) & ~missing)
+    else:
+        numbers = _Numbers.of(chunk, column.name, na)
+        values, known = numbers.values, ~np.isnan(numbers.values)
+        if column.kind == "boolean":
+            values, known = _booleans(numbers)
+        if numbers.odd is not None and not known[numbers.odd].all():
+            raise _odd_text_error(chunk, column.name, int(numbers.odd[~known[numbers.odd]][0]))
+        if np.isinf(values).any():
+            raise _infinite_error(chunk, column.name, int(np.isinf(values).argmax()))
+        missing = ~known
+        indicators = [np.where(known, values, np.nan)]
+    if column.missing:
+        indicators.append(missing)
+    return np.column_stack(indicators).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """A column read as numbers; NaN where missing and at the `odd` rows, which hold other text."""
+
+    values: NDArray[np.float64]
+    odd: NDArray[np.int64] | None
+    text: pa.Array | None  # trimmed, null where missing; only of text columns
+
+    @classmethod
+    def of(cls, chunk: Chunk, name: str, na: Sequence[str]) -> _Numbers:
+        column = chunk.batch[name]
+        if not _is_text(column.type):
+            return cls(_cast_numbers(chunk, name, column), None, None)
+        text = pc.utf8_trim_whitespace(column)
+        text = pc.if_else(_is_missing(text, na), pa.scalar(None, text.type), text)
+        odd = None
+        try:
+            numbers = pc.cast(text, pa.float64())
+        except pa.ArrowInvalid:
+            fits = pc.match_substring_regex(text, NUMBER)
+            odd = np.flatnonzero(np.asarray(pc.fill_null(pc.invert(fits), False)))
+            numbers = pc.cast(pc.if_else(fits, text, pa.scalar(None, text.type)), pa.float64())
+        return cls(_as_floats(numbers), odd, text)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _as_floats(column: pa.Array) -> NDArray[np.float64]:
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
+
+
+def _cast_numbers(chunk: Chunk, name: str, column: pa.Array) -> NDArray[np.float64]:
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        column = pc.cast(column, pa.int8())
+    elif not (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_null(kind)
+    ):
+        raise InputError(
+            f"{chunk.table.name}: column {name!r} has type {kind}, which is neither number, truth "
+            f"value nor text; leave it out with --drop-columns {name}"
+        )
+    return _as_floats(pc.cast(column, pa.float64(), safe=False))
+
+
+def _is_missing(text: pa.Array, na: Sequence[str]) -> pa.Array:
+    known = pa.array([*MISSING_TEXTS, *na], text.type)
+    return pc.or_(pc.is_null(text), pc.is_in(pc.utf8_trim_whitespace(text), known))
+
+
+def _booleans(numbers: _Numbers) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The values of a column of truth values, and where there is one."""
+    values = numbers.values.copy()
+    if numbers.text is not None:
+        words = pc.utf8_lower(numbers.text)
+        for word, value in BOOLEANS.items():
+            values[np.asarray(pc.fill_null(pc.equal(words, word), False))] = value
+    return values, ~np.isnan(values)
+
+
+def _odd_text_error(chunk: Chunk, name: str, row: int) -> InputError:
+    text = chunk.batch[name][row].as_py()
+    return InputError(
+        f"{chunk.table.name}: column {name!r} has text {text!r} in {chunk.place(row)}; mark "
+        f"missing values with --na {text!r}, or read the column as text with --categorical {name}"
+    )
+
+
+def _infinite_error(chunk: Chunk, name: str, row: int) -> InputError:
+    return InputError(
+        f"{chunk.table.name}: column {name!r} has an infinite value in {chunk.place(row)}"
+    )
+
+
+@dataclass
+class Profile:
+    """What a pass over one table has found in one column."""
+
+    rows: int = 0
+    missing: int = 0
+    numbers: int = 0
+    booleans: int = 0
+    levels: Counter[str] = field(default_factory=Counter)
+    gave_up: bool = False  # on counting levels, as the values seemed to be numbers
+    typed: bool = False  # the file itself says that it holds numbers
+    odd: InputError | None = None  # the first text among the numbers
+    infinite: InputError | None = None
+
+    @property
+    def values(self) -> int:
+        return self.rows - self.missing
+
+    @property
+    def kind(self) -> Kind | None:
+        """What the column holds; None where it holds nothing."""
+        if self.values == 0:
+            return None
+        if self.typed or self.numbers >= NUMERIC_SHARE * self.values:
+            return "number"
+        return "boolean" if self.booleans == self.values else "category"
+
+    def add(self, chunk: Chunk, name: str, na: Sequence[str], as_category: bool) -> None:
+        """Take in a chunk's values."""
+        self.rows += chunk.batch.num_rows
+        if as_category:
+            text = as_text(chunk, name)
+            self.missing += int(pc.sum(_is_missing(text, na)).as_py() or 0)
+            self._count_levels(text, na)
+            return
+        numbers = _Numbers.of(chunk, name, na)
+        found = int(np.count_nonzero(~np.isnan(numbers.values)))
+        odd = 0 if numbers.odd is None else len(numbers.odd)
+        self.typed |= numbers.text is None and found > 0
+        self.numbers += found
+        self.missing += chunk.batch.num_rows - found - odd
+        if self.infinite is None and np.isinf(numbers.values).any():
+            self.infinite = _infinite_error(chunk, name, int(np.isinf(numbers.values).argmax()))
+        if numbers.odd is not None and odd:
+            _, known = _booleans(numbers)
+            self.booleans += int(np.count_nonzero(known[numbers.odd]))
+            if self.odd is None:
+                self.odd = _odd_text_error(chunk, name, int(numbers.odd[0]))
+        if numbers.text is not None and not self.gave_up:
+            self._count_levels(as_text(chunk, name), na)
+
+    def _count_levels(self, text: pa.Array, na: Sequence[str]) -> None:
+        counts = pc.value_counts(text.filter(pc.invert(_is_missing(text, na))))
+        if self.kind == "number" and len(counts) + len(self.levels) > MAX_NUMBER_LEVELS:
+            self.gave_up = True
+            self.levels.clear()
+            return
+        for entry in counts:
+            level, count = entry["values"].as_py(), entry["counts"].as_py()
+            if level in self.levels or len(self.levels) < MAX_COUNTED_LEVELS:
+                self.levels[level] += count
+
+
+Profiles = dict[str, list[Profile]]  # by column, one for each table
+
+
+class Profiler:
+    """Collects the profiles of all feature columns in one pass over the rows."""
+
+    def __init__(self, rows: Rows, na: Sequence[str], categorical: Sequence[str]) -> None:
+        for column in categorical:
+            if column not in rows.features:
+                raise InputError(
+                    f"{rows.tables[0].name}: no feature column {column!r} for --categorical"
+                )
+        self.na, self.categorical = tuple(na), set(categorical)
+        self.tables = rows.tables
+        self.profiles: Profiles = {c: [Profile() for _ in rows.tables] for c in rows.features}
+
+    def add(self, chunk: Chunk) -> None:
+        position = self.tables.index(chunk.table)
+        for name, profiles in self.profiles.items():
+            profiles[position].add(chunk, name, self.na, name in self.categorical)
+
+    def encoding(self) -> tuple[Encoding, list[Notice]]:
+        """How the columns enter the matrix, once all rows have been added."""
+        columns, notices = [], []
+        for name, profiles in self.profiles.items():
+            kind = "category" if name in self.categorical else self._kind(name, profiles)
+            missing = any(profile.missing for profile in profiles)
+            if kind != "category":
+                for error in (e for p in profiles for e in (p.odd, p.infinite)):
+                    if kind == "number" and error is not None:
+                        raise error
+                columns.append(Column(name, kind, missing))
+                continue
+            if any(profile.gave_up for profile in profiles):
+                raise InputError(
+                    f"column {name!r} holds both numbers and text; --categorical {name} reads it "
+                    "as text"
+                )
+            counts = sum((profile.levels for profile in profiles), Counter())
+            kept = _kept_levels(counts)
+            values = sum(profile.values for profile in profiles)
+            columns.append(Column(name, kind, missing, kept, len(kept) < len(counts)))
+            if not kept or len(counts) > values / 2:
+                notices.append(
+                    Notice(
+                        "identifier-like-column",
+                        f"column {name!r} has {len(counts)} distinct texts in {values} rows and "
+                        f"tells little; is it an id (--id-column {name}) or a group?",
+                    )
+                )
+        return Encoding(tuple(columns), self.na), notices
+
+    def summary(self) -> list[dict[str, Any]]:
+        """For each column and table: values, missing values and, of text, distinct ones."""
+        summary = []
+        for name, profiles in self.profiles.items():
+            for table, profile in zip(self.tables, profiles, strict=True):
+                kind = "category" if name in self.categorical else profile.kind
+                summary.append(
+                    {
+                        "column": name,
+                        "table": table.name,
+                        "kind": kind,
+                        "values": profile.values,
+                        "missing": profile.missing,
+                        "levels": len(profile.levels) if kind == "category" else None,
+                    }
+                )
+        return summary
+
+    def _kind(self, name: str, profiles: Iterable[Profile]) -> Kind:
+        """The one kind that all tables agree on."""
+        kinds = {profile.kind for profile in profiles} - {None}
+        if len(kinds) < 2:
+            return next(iter(kinds), None) or "number"
+        described = [
+            f"{table.name} ({'text' if profile.kind == 'category' else f'{profile.kind}s'})"
+            for table, profile in zip(self.tables, profiles, strict=True)
+        ]
+        raise InputError(
+            f"column {name!r} differs in kind between {' and '.join(described)}; "
+            f"--categorical {name} reads it as text in both"
+        )
+
+
+def _kept_levels(counts: Counter[str]) -> tuple[str, ...]:
+    frequent = [level for level, count in counts.items() if count >= MIN_LEVEL_ROWS]
+    frequent.sort(key=lambda level: (-counts[level], level))
+    return tuple(sorted(frequent[:MAX_LEVELS]))

@@ -1,0 +1,93 @@
+"""Shared fixtures: the command line called in-process, and small tables with a known answer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import pytest
+
+from pu_noise_cli import cli
+
+SCHEMA = json.loads((Path(cli.__file__).parent / "schemas" / "prior.json").read_text())
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def prior(self) -> dict:
+        """Standard output as a valid PRIOR.json."""
+        return validated(json.loads(self.out))
+
+
+def validated(prior: dict) -> dict:
+    jsonschema.validate(prior, SCHEMA)
+    return prior
+
+
+@pytest.fixture
+def punoise(capfdbinary):
+    """Call the command line as the shell would; an exception that escapes is a bug."""
+
+    def call(*args: object, expect: int = 0) -> Result:
+        capfdbinary.readouterr()
+        command = [str(arg) for arg in args]
+        code = cli._exit_code(
+            lambda: cli.cli.main(command, prog_name="punoise", standalone_mode=False)
+        )
+        out, err = capfdbinary.readouterr()
+        result = Result(code, out, err.decode())
+        assert result.code == expect, result.err
+        return result
+
+    return call
+
+
+@pytest.fixture
+def frames() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Labeled (150) and unlabeled (400) rows with three features; alpha 0.3, beta 0.9."""
+    rng = np.random.default_rng(7)
+
+    def table(n: int, share: float) -> pd.DataFrame:
+        y = rng.permutation(n) < round(share * n)
+        x = rng.normal(size=(n, 3)) + 1.5 * y[:, None]
+        return pd.DataFrame(x.round(6), columns=["a", "b", "c"])
+
+    return table(150, 0.9), table(400, 0.3)
+
+
+@pytest.fixture
+def tables(frames, tmp_path) -> list[str]:
+    """The options that name the two tables as CSV files."""
+    for frame, name in zip(frames, ("labeled", "unlabeled"), strict=True):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    return [
+        *("--labeled", str(tmp_path / "labeled.csv")),
+        *("--unlabeled", str(tmp_path / "unlabeled.csv")),
+    ]
+
+
+@pytest.fixture
+def scores(tmp_path) -> str:
+    """A SCORES file of 100 labeled and 300 unlabeled rows."""
+    rng = np.random.default_rng(3)
+    labeled = rng.beta(5, 2, 100)
+    unlabeled = np.concatenate([rng.beta(5, 2, 90), rng.beta(2, 5, 210)])
+    frame = pd.DataFrame(
+        {
+            "id": [f"r{i}" for i in range(400)],
+            "set": ["labeled"] * 100 + ["unlabeled"] * 300,
+            "score": np.concatenate([labeled, unlabeled]),
+        }
+    )
+    path = tmp_path / "scores.tsv"
+    frame.to_csv(path, sep="\t", index=False)
+    return str(path)

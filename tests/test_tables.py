@@ -1,0 +1,199 @@
+"""Real files are ugly: what is read in spite of it, and what is refused with the place named."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pu_noise_cli.errors import PunoiseError
+from pu_noise_cli.features import Profiler
+from pu_noise_cli.rows import Rows
+from pu_noise_cli.tables import Format, open_table, table_writer, write_atomically, write_json
+
+
+def read(path, **roles) -> tuple[list[str], np.ndarray, list[str]]:
+    """The matrix column names, the matrix and the ids of one table."""
+    options = {key: roles.pop(key) for key in ("na", "categorical") if key in roles}
+    rows = Rows.matched([open_table(str(path))], **roles)
+    profiler = Profiler(rows, options.get("na", ()), options.get("categorical", ()))
+    chunks = list(rows.chunks([*rows.features, *rows.id_and_group]))
+    for chunk in chunks:
+        profiler.add(chunk)
+    encoding, _ = profiler.encoding()
+    matrix = np.concatenate([encoding.encode(chunk) for chunk in chunks])
+    ids = [value for chunk in chunks for value in rows.ids(chunk).to_pylist()]
+    return encoding.feature_names, matrix, ids
+
+
+NAN = float("nan")
+UGLY = {
+    "byte order mark": (b"\xef\xbb\xbfa,b\n1,2\n", ["a", "b"], [[1, 2]]),
+    "windows line ends": (b"a,b\r\n1,2\r\n3,4\r\n", ["a", "b"], [[1, 2], [3, 4]]),
+    "no newline at the end": (b"a,b\n1,2", ["a", "b"], [[1, 2]]),
+    "quoted newline": (b'a,b\n1,"2\n"\n', ["a", "b"], [[1, 2]]),
+    "quoted newline in the header": (b'"a\nx",b\n1,2\n', ["a\nx", "b"], [[1, 2]]),
+    "trailing comma": (b"a,b,\n1,2,\n", ["a", "b"], [[1, 2]]),
+    "trailing commas": (b"a,b,,,\n1,2,,,\n", ["a", "b"], [[1, 2]]),
+    "trailing comma in the rows only": (b"a,b\n1,2,\n3,4,\n", ["a", "b"], [[1, 2], [3, 4]]),
+    "trailing comma in the header only": (b"a,b,\n1,2\n", ["a", "b"], [[1, 2]]),
+    "spaces": (b"a, b\n1, 2\n 3 ,4\n", ["a", "b"], [[1, 2], [3, 4]]),
+    "signs and exponents": (b"a,b\n+1,-2e-3\n.5,3.\n", ["a", "b"], [[1, -0.002], [0.5, 3]]),
+    "blank lines": (b"a,b\n\n1,2\n\n3,4\n\n", ["a", "b"], [[1, 2], [3, 4]]),
+    "comment lines": (b"# made by x\n# on a day\na,b\n1,2\n", ["a", "b"], [[1, 2]]),
+    "header as a comment": (b"##v=4\n#a,b\n1,2\n3,4\n", ["a", "b"], [[1, 2], [3, 4]]),
+    "one column, header as a comment": (b"#a\n1\n2\n", ["a"], [[1], [2]]),
+    "truth values": (b"a,b\nTrue,1\nfalse,2\n", ["a", "b"], [[1, 1], [0, 2]]),
+}
+
+
+@pytest.mark.parametrize("case", UGLY)
+def test_ugly_text_is_read(case, tmp_path):
+    content, names, values = UGLY[case]
+    (tmp_path / "t.csv").write_bytes(content)
+    found, matrix, _ = read(tmp_path / "t.csv")
+    assert found == names
+    np.testing.assert_array_equal(matrix, values)
+
+
+@pytest.mark.parametrize("text", ["NA", "N/A", ".", "nan", "NaN", "", "null", " NA ", "?"])
+def test_missing_values_become_an_indicator(text, tmp_path):
+    values = ["1.5"] * 30 + [text]
+    (tmp_path / "t.csv").write_text("a,b\n" + "".join(f"{v},1\n" for v in values))
+    names, matrix, _ = read(tmp_path / "t.csv", na=["?"])
+    assert names == ["a", "a (missing)", "b"]
+    np.testing.assert_array_equal(matrix[-1], [NAN, 1, 1])
+    np.testing.assert_array_equal(matrix[0], [1.5, 0, 1])
+
+
+def test_ids_stay_text(tmp_path):
+    (tmp_path / "t.csv").write_text("id,a\n007,1\n1e5,2\nNA,3\n,4\n")
+    _, _, ids = read(tmp_path / "t.csv", id_column="id")
+    assert ids == ["007", "1e5", "NA", ""]
+
+
+def test_without_an_id_column_rows_are_numbered_from_0(tmp_path):
+    (tmp_path / "t.csv").write_text("a\n1\n2\n")
+    assert read(tmp_path / "t.csv")[2] == ["0", "1"]
+
+
+def test_rare_categories_are_pooled(tmp_path):
+    values = ["x"] * 20 + ["y"] * 15 + ["z"] * 2 + ["NA"]
+    (tmp_path / "t.csv").write_text("a\n" + "\n".join(values) + "\n")
+    names, matrix, _ = read(tmp_path / "t.csv")
+    assert names == ["a=x", "a=y", "a (other)", "a (missing)"]
+    np.testing.assert_array_equal(matrix.sum(0), [20, 15, 2, 1])
+    assert (matrix.sum(1) == 1).all()
+
+
+def test_numbers_can_be_read_as_categories(tmp_path):
+    (tmp_path / "t.csv").write_text("a\n" + "1\n" * 20 + "2\n" * 20)
+    assert read(tmp_path / "t.csv", categorical=["a"])[0] == ["a=1", "a=2"]
+
+
+PARQUET = {
+    "float16": pa.array(np.array([1.5, 2], np.float16)),
+    "uint64": pa.array([1, 2], pa.uint64()),
+    "nullable integer": pa.array([1, None], pa.int64()),
+    "decimal": pa.array([1, 2], pa.int64()).cast(pa.decimal128(22, 2)),
+    "boolean": pa.array([True, False]),
+    "integers as text": pa.array(["1", "2"]),
+    "large text": pa.array(["1", "2"], pa.large_string()),
+    "dictionary": pa.array(["1", "2"]).dictionary_encode(),
+    "all missing": pa.array([None, None], pa.float64()),
+    "no type": pa.nulls(2),
+}
+
+
+@pytest.mark.parametrize("case", PARQUET)
+def test_parquet_types_are_read(case, tmp_path):
+    pq.write_table(pa.table({"a": PARQUET[case], "b": [1.0, 2.0]}), tmp_path / "t.parquet")
+    names, matrix, _ = read(tmp_path / "t.parquet")
+    expected = [NAN if v is None else float(v) for v in PARQUET[case].to_pylist()]
+    np.testing.assert_array_equal(matrix[:, 0], expected)
+    assert names[0] == "a"
+
+
+def test_the_index_of_pandas_is_no_column(tmp_path):
+    pd.DataFrame({"a": [1.0, 2.0]}, index=[7, 3]).to_parquet(tmp_path / "t.parquet")
+    assert open_table(str(tmp_path / "t.parquet")).columns == ("a",)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "tsv.zst", "parquet"])
+def test_every_format_reads_back(suffix, tmp_path):
+    batch = pa.RecordBatch.from_pydict({"a": [0.1, 1 / 3, 1e-300], "b": ["x", 'y",\t"', "z\nw"]})
+    name = str(tmp_path / f"t.{suffix}")
+    with table_writer(name, batch.schema) as write:
+        write(batch)
+    (found,) = open_table(name).batches(["a", "b"])
+    assert found["b"].to_pylist() == batch["b"].to_pylist()
+    assert [float(v) for v in found["a"].to_pylist()] == batch["a"].to_pylist()
+
+
+@pytest.mark.parametrize("target", ["{}/shards", "{}/shards/part-*.csv"])
+def test_shards_are_one_table_in_the_order_of_their_names(target, tmp_path):
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / "_SUCCESS").write_text("")
+    (tmp_path / "shards" / "part-1.csv").write_text("b,a\n3,1\n")
+    (tmp_path / "shards" / "part-0.csv").write_text("a,b\n0,2\n")
+    _, matrix, _ = read(target.format(tmp_path))
+    np.testing.assert_array_equal(matrix, [[0, 2], [1, 3]])
+
+
+def test_blocks_of_bgzip_are_one_file(tmp_path):
+    blocks = gzip.compress(b"a,b\n1,2\n") + gzip.compress(b"3,4\n")
+    (tmp_path / "t.csv.gz").write_bytes(blocks)
+    np.testing.assert_array_equal(read(tmp_path / "t.csv.gz")[1], [[1, 2], [3, 4]])
+
+
+def test_compressed_output_is_reproducible(tmp_path):
+    batch = pa.RecordBatch.from_pydict({"a": list(range(1000))})
+    for name in ("one.csv.gz", "two.csv.gz"):
+        with table_writer(str(tmp_path / name), batch.schema) as write:
+            write(batch)
+    assert (tmp_path / "one.csv.gz").read_bytes() == (tmp_path / "two.csv.gz").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["t.txt", "t", "t.parquet.gz", "t.xlsx", "t.csv.bz2"])
+def test_unknown_formats_are_refused(name):
+    with pytest.raises(PunoiseError, match="cannot tell the format"):
+        Format.of(name)
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    target = tmp_path / "t.csv"
+    target.write_text("old")
+
+    def fail() -> None:
+        with write_atomically(str(target)) as file:
+            file.write(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_a_link_is_written_through(tmp_path):
+    (tmp_path / "link.json").symlink_to(tmp_path / "file.json")
+    write_json(str(tmp_path / "link.json"), [1, 2])
+    assert (tmp_path / "link.json").is_symlink()
+    assert (tmp_path / "file.json").read_text() == "[1, 2]\n"
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.text(st.characters(codec="utf-8")), min_size=20, max_size=40),
+    st.sampled_from(["csv", "tsv", "csv.gz", "parquet"]),
+)
+def test_any_ids_survive_a_round_trip(tmp_path, ids, suffix):
+    name = str(tmp_path / f"t.{suffix}")
+    batch = pa.RecordBatch.from_pydict({"id": ids, "a": [1.0] * len(ids)})
+    with table_writer(name, batch.schema) as write:
+        write(batch)
+    assert read(name, id_column="id")[2] == ids
