@@ -1,0 +1,92 @@
+"""What an estimator takes and gives, and the registry that each enters where it is defined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import Notice
+from ..sketch import FloatArray
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The feature tables as numbers: shapes (n_labeled, d) and (n_unlabeled, d)."""
+
+    labeled: NDArray[np.float64]
+    unlabeled: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user may fix about an estimation, the same for every method."""
+
+    beta: float | None = None  # the known share of true positives among the labeled rows
+    seed: int = 0
+    elkan_noto_estimator: str = "e1"
+    elbow: str = "robust"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A profile log-likelihood: its value at each mixing proportion, both of shape (n,)."""
+
+    proportion: FloatArray
+    log_likelihood: FloatArray
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one method says of a pair of samples (the paper's α*, β*, α⁺ and β⁺)."""
+
+    alpha: float
+    beta: float
+    alpha_plus: float | None = None
+    beta_plus: float | None = None
+    alpha_ci: Interval | None = None
+    beta_ci: Interval | None = None
+    converged: bool | None = None  # null for methods that do not iterate
+    notices: tuple[Notice, ...] = ()
+    curves: dict[str, Curve] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """A named method: on the sketch of the scores, or on the feature tables themselves."""
+
+    name: str
+    summary: str
+    needs: Literal["scores", "features"]
+    estimate: Callable[[Any, Settings], Estimate]
+
+
+ESTIMATORS: dict[str, Estimator] = {}
+
+
+def register(
+    name: str, needs: Literal["scores", "features"] = "scores"
+) -> Callable[[Callable[[Any, Settings], Estimate]], Callable[[Any, Settings], Estimate]]:
+    """Enter a method under its name; the first line of its docstring is its summary."""
+
+    def enter(
+        function: Callable[[Any, Settings], Estimate],
+    ) -> Callable[[Any, Settings], Estimate]:
+        summary = (function.__doc__ or "").split("\n")[0]
+        ESTIMATORS[name] = Estimator(name, summary, needs, function)
+        return function
+
+    return enter
+
+
+def corrected(alpha_plus: float, beta_plus: float) -> tuple[float, float]:
+    """α* and β* from the two maximal proportions (equation 5 of the paper)."""
+    rest = 1 - alpha_plus * beta_plus
+    if rest <= 0:  # indistinguishable samples: each is all of the other
+        return 0.5, 0.5
+    return alpha_plus * (1 - beta_plus) / rest, (1 - beta_plus) / rest

@@ -1,0 +1,95 @@
+"""The posterior is a probability whatever the prior, and right where the truth is known."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pu_noise_cli.posterior import MEAN_TOLERANCE, calibrate
+from pu_noise_cli.sketch import Sketch
+
+shares = st.floats(0, 1)
+
+
+@st.composite
+def sketches(draw) -> Sketch:
+    """Samples of any shape: overlapping, separated, tied, tiny or far out of [0, 1]."""
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    sizes = draw(st.integers(20, 300)), draw(st.integers(20, 300))
+    gap, digits = draw(st.floats(-3, 6)), draw(st.sampled_from([0, 1, 9]))
+    scale = draw(st.sampled_from([1e-12, 1, 1e12]))
+    labeled, unlabeled = rng.normal(gap, 1, sizes[0]), rng.normal(0, 1, sizes[1])
+    return Sketch.of(labeled.round(digits) * scale, unlabeled.round(digits) * scale)
+
+
+@settings(deadline=None)
+@given(sketches(), shares, shares, st.booleans())
+def test_posteriors_are_bounded_and_monotone(sketch, alpha, beta, match_prior):
+    calibration = calibrate(sketch, alpha, beta, match_prior)
+    for name in ("tau", "posterior", "posterior_labeled", "fdr"):
+        values = getattr(calibration, name)
+        assert ((values >= 0) & (values <= 1)).all(), name
+    assert (np.diff(calibration.posterior) >= 0).all()
+    assert (np.diff(calibration.tau) >= -1e-12).all()
+    assert (np.diff(calibration.fdr) <= 1e-12).all()
+    assert (calibration.lr >= 0).all()
+    if 0.001 < alpha < min(0.999, beta):
+        assert np.array_equal(np.isinf(calibration.lr), calibration.posterior == 1)
+
+
+@settings(deadline=None)
+@given(sketches(), shares, shares)
+def test_the_mean_is_alpha_or_a_warning_says_why_not(sketch, alpha, beta):
+    calibration = calibrate(sketch, alpha, beta)
+    mean = calibration.posterior @ sketch.unlabeled / sketch.n_unlabeled
+    warned = [notice.code for notice in calibration.notices] == ["posterior-mean-off"]
+    assert (abs(mean - alpha) > MEAN_TOLERANCE) == warned
+
+
+def gaussian(n_labeled, n_unlabeled, alpha, beta, seed=0):
+    """Scores of two unit Gaussians two apart, with the posterior that is true of each."""
+    rng = np.random.default_rng(seed)
+    parts = []
+    for n, share in ((n_labeled, beta), (n_unlabeled, alpha)):
+        y = rng.random(n) < share
+        parts.append((rng.normal(size=n) + 2 * y, y))
+    return parts
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.8])
+def test_the_posterior_nears_the_truth(beta):
+    alpha = 0.3
+    (labeled, labeled_y), (unlabeled, _) = gaussian(20_000, 50_000, alpha, beta)
+    sketch = Sketch.of(labeled, unlabeled)
+    calibration = calibrate(sketch, alpha, beta)
+    ratio = np.exp(2 * sketch.scores - 2)
+    truth = alpha * ratio / (alpha * ratio + 1 - alpha)
+    error = np.abs(calibration.posterior - truth) @ sketch.unlabeled / sketch.n_unlabeled
+    assert error < 0.02
+    truth_labeled = beta * ratio / (beta * ratio + 1 - beta)
+    error = np.abs(calibration.posterior_labeled - truth_labeled) @ sketch.labeled
+    assert error / sketch.n_labeled < 0.02
+    mean = calibration.posterior_labeled @ sketch.labeled / sketch.n_labeled
+    assert mean == pytest.approx(beta, abs=1e-6)
+    assert labeled_y.mean() == pytest.approx(beta, abs=0.01)
+
+
+def test_fdr_is_the_share_of_negatives_above():
+    (labeled, _), (unlabeled, y) = gaussian(20_000, 50_000, 0.3, 0.9)
+    sketch = Sketch.of(labeled, unlabeled)
+    calibration = calibrate(sketch, 0.3, 0.9)
+    rows = calibration.fdr[sketch.cells_of(unlabeled)] <= 0.1
+    assert rows.sum() > 1000
+    assert 1 - y[rows].mean() == pytest.approx(0.1, abs=0.03)
+
+
+def test_above_all_unlabeled_rows_the_fdr_is_that_of_the_row():
+    sketch = Sketch.of(np.array([0.2, 0.9, 0.95]), np.array([0.1, 0.2, 0.3, 0.4]))
+    calibration = calibrate(sketch, 0.2, 0.9)
+    assert calibration.fdr[-1] == 1 - calibration.posterior[-1]
+
+
+def test_neighbouring_scores_do_not_jump_by_a_block():
+    (labeled, _), (unlabeled, _) = gaussian(2000, 10_000, 0.3, 0.9)
+    calibration = calibrate(Sketch.of(labeled, unlabeled), 0.3, 0.9)
+    assert np.diff(calibration.posterior).max() < 0.05

@@ -1,0 +1,87 @@
+"""PRIOR.json: valid whatever the input, with the warnings that are due and no others."""
+
+import numpy as np
+import pytest
+from conftest import validated
+
+from pu_noise_cli.errors import EstimationError, InputError, UsageError
+from pu_noise_cli.estimators import ESTIMATORS, Estimate, Settings
+from pu_noise_cli.prior import diagnose, estimate_prior, failed_prior, prior_of_json
+from pu_noise_cli.sketch import Sketch
+
+ON_SCORES = [name for name, estimator in ESTIMATORS.items() if estimator.needs == "scores"]
+
+
+def gaussian(n_labeled=1000, n_unlabeled=5000, alpha=0.25, beta=0.95, gap=3.0, digits=9) -> Sketch:
+    rng = np.random.default_rng(5)
+    labeled = rng.normal(size=n_labeled) + gap * (rng.random(n_labeled) < beta)
+    unlabeled = rng.normal(size=n_unlabeled) + gap * (rng.random(n_unlabeled) < alpha)
+    return Sketch.of(labeled.round(digits), unlabeled.round(digits))
+
+
+def codes(sketch: Sketch, estimate: Estimate) -> set[str]:
+    return {notice.code for notice in diagnose(sketch, estimate)}
+
+
+CLEAN = Estimate(0.25, 0.95, alpha_ci=(0.2, 0.3))
+DUE = {
+    "few-rows": (gaussian(n_labeled=60), CLEAN),
+    "indistinguishable": (gaussian(gap=0), CLEAN),
+    "reversed-scores": (gaussian(gap=-3), CLEAN),
+    "separable": (gaussian(alpha=0, beta=1, gap=9), CLEAN),
+    "tied-scores": (gaussian(digits=0), CLEAN),
+    "alpha-near-zero": (gaussian(), Estimate(0.001, 0.95)),
+    "alpha-near-one": (gaussian(), Estimate(0.995, 1.0)),
+    "beta-not-above-alpha": (gaussian(), Estimate(0.5, 0.52)),
+    "estimate-at-interval-edge": (gaussian(), Estimate(0.25, 0.95, alpha_ci=(0.1, 0.25))),
+}
+
+
+@pytest.mark.parametrize("code", DUE)
+def test_a_warning_fires_where_it_should(code):
+    assert code in codes(*DUE[code])
+
+
+def test_clean_data_give_no_warning():
+    assert codes(gaussian(), CLEAN) == set()
+
+
+@pytest.mark.parametrize("method", ON_SCORES)
+def test_every_method_gives_a_valid_document(method):
+    prior = validated(estimate_prior(gaussian(), method, Settings(seed=1), sample="s").as_json())
+    assert prior["method"] == method
+    assert prior["sample"] == "s"
+    assert prior["alpha_ci"][0] <= prior["alpha"] <= prior["alpha_ci"][1]
+    assert prior["beta_ci"][0] <= prior["beta"] <= prior["beta_ci"][1]
+    assert prior["auc"] > prior["auc_pu"]
+
+
+def test_all_methods_side_by_side():
+    prior = estimate_prior(gaussian(), "all", Settings())
+    document = validated(prior.as_json())
+    assert [entry["method"] for entry in document["estimates"]] == ON_SCORES
+    assert document["method"] == "auto"
+    table = prior.summary()
+    assert all(any(line.startswith(method) for line in table) for method in ON_SCORES)
+
+
+def test_the_auc_of_the_classes_is_recovered():
+    rng = np.random.default_rng(0)
+    y = rng.random(20_000) < 0.3
+    sketch = Sketch.of(rng.normal(size=5000) + 2, rng.normal(size=20_000) + 2 * y)
+    document = estimate_prior(sketch, "auto", Settings(beta=1.0)).as_json()
+    assert document["auc"] == pytest.approx(0.921, abs=0.03)
+
+
+def test_feature_methods_need_features():
+    needs_features = [n for n, e in ESTIMATORS.items() if e.needs == "features"]
+    for method in needs_features:
+        with pytest.raises(UsageError, match="feature tables"):
+            estimate_prior(gaussian(), method, Settings())
+
+
+def test_a_failure_is_a_valid_document_that_says_why():
+    document = validated(failed_prior("all", 3, InputError("too small"), "s").as_json())
+    assert document["warnings"] == [{"code": "bad-input", "message": "too small"}]
+    with pytest.raises(EstimationError, match="too small"):
+        prior_of_json("prior.json", document)

@@ -1,0 +1,74 @@
+"""The sketch is exact where it can be, and merges exactly always."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from pu_noise_cli.sketch import MAX_CELLS, Sketch, _on_grid
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+samples = st.lists(finite, min_size=1, max_size=50).map(np.array)
+
+
+def same(one: Sketch, other: Sketch) -> bool:
+    return one.level == other.level and all(
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for name in ("edges", "labeled", "unlabeled")
+    )
+
+
+@given(samples, samples)
+def test_few_scores_are_kept_exactly(labeled, unlabeled):
+    sketch = Sketch.of(labeled, unlabeled)
+    both = np.concatenate([labeled, unlabeled]) + 0.0
+    assert np.array_equal(sketch.scores, np.unique(both))
+    assert np.array_equal(sketch.scores[sketch.cells_of(both)], both)
+    assert (sketch.n_labeled, sketch.n_unlabeled) == (len(labeled), len(unlabeled))
+
+
+@given(samples, st.integers(0, 52), st.integers(0, 52))
+def test_grids_are_monotone_and_nested(scores, level, coarser):
+    scores, coarser = np.sort(scores), max(level, coarser)
+    on_fine = _on_grid(scores, level)
+    assert (np.diff(on_fine) >= 0).all()
+    assert (np.diff(_on_grid(scores, level, middle=True)) >= 0).all()
+    assert np.array_equal(_on_grid(on_fine, coarser), _on_grid(scores, coarser))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10**6), st.lists(st.integers(0, 60_000), max_size=4))
+def test_shards_merge_to_the_whole(seed, cuts):
+    rng = np.random.default_rng(seed)
+    scores = rng.choice([rng.beta(0.2, 0.2, 60_000), rng.normal(size=60_000), rng.random(60_000)])
+    labeled = rng.random(60_000) < 0.2
+    shards = np.split(np.arange(60_000), np.sort(cuts))
+    parts = [Sketch.of(scores[s][labeled[s]], scores[s][~labeled[s]]) for s in shards]
+    whole = Sketch.of(scores[labeled], scores[~labeled])
+    assert len(whole.edges) <= MAX_CELLS
+    assert same(Sketch.merge(parts), whole)
+    assert same(Sketch.merge([Sketch.merge(parts[::-1][:2]), *parts[::-1][2:]]), whole)
+
+
+def test_both_ends_are_resolved_alike():
+    near = np.geomspace(1e-9, 0.5, 20_000)
+    ends = np.concatenate([near, 1 - near])
+    sketch = Sketch.of(ends, ends)
+    assert np.isclose(sketch.scores.min(), 1e-9, rtol=0.05)
+    assert np.isclose(1 - sketch.scores.max(), 1e-9, rtol=0.05)
+
+
+def test_auc_counts_ties_as_a_half():
+    rng = np.random.default_rng(0)
+    labeled, unlabeled = rng.integers(0, 9, 80) / 8, rng.integers(0, 7, 200) / 8
+    expected = roc_auc_score(np.r_[np.ones(80), np.zeros(200)], np.r_[labeled, unlabeled])
+    assert Sketch.of(labeled, unlabeled).auc == pytest.approx(expected)
+
+
+def test_resampling_keeps_the_sizes():
+    rng = np.random.default_rng(0)
+    sketch = Sketch.of(rng.random(100), rng.random(1000))
+    drawn = sketch.resample(rng)
+    assert (drawn.n_labeled, drawn.n_unlabeled) == (100, 1000)
+    assert not np.array_equal(drawn.unlabeled, sketch.unlabeled)
