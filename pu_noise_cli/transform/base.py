@@ -1,0 +1,53 @@
+"""What a classifier of labeled against unlabeled rows takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float32]
+Arrays = dict[str, NDArray[np.generic]]
+Progress = Callable[[float], None]  # called with the share of the work that is done
+
+
+@dataclass(frozen=True)
+class Training:
+    """The rows to learn from. Feature values are finite, standardised and of moderate size."""
+
+    features: Matrix  # (n, d)
+    labeled: NDArray[np.bool_]  # (n,)
+    groups: NDArray[np.int64] | None = None  # (n,): rows of one group are never split
+
+
+class Model(Protocol):
+    """A trained classifier that scores rows it has not seen and can be stored as plain arrays."""
+
+    def predict(self, features: Matrix, threads: int) -> NDArray[np.float64]:
+        """Scores in [0, 1], shape (n,), that rank as p(S=1|x) does."""
+
+    def arrays(self) -> Arrays:
+        """All there is to store, none of it of object type."""
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Self:
+        """The model that arrays() came from."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A model with the score of each training row by those of its parts that did not see it."""
+
+    model: Model
+    scores: NDArray[np.float64]  # (n,), out-of-bag or out-of-fold
+
+
+class Classifier(Protocol):
+    """Trains a model; the same seed gives the same bytes for any number of threads."""
+
+    def __call__(
+        self, training: Training, *, seed: int, threads: int, progress: Progress
+    ) -> Fit: ...

@@ -1,0 +1,64 @@
+"""Logistic regression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .base import Arrays, Fit, Matrix, Progress, Training
+from .resampling import Units, balanced
+from .threads import chunks, in_threads
+
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The logit of the score is linear in the features."""
+
+    coefficients: NDArray[np.float64]  # (d,)
+    intercept: float
+
+    def predict(self, features: Matrix, threads: int) -> NDArray[np.float64]:
+        """Scores in [0, 1], shape (n,)."""
+        from scipy.special import expit
+
+        def score(part: slice) -> NDArray[np.float64]:
+            return np.asarray(expit(features[part] @ self.coefficients + self.intercept))
+
+        return np.concatenate([np.zeros(0), *in_threads(score, chunks(len(features)), threads)])
+
+    def arrays(self) -> Arrays:
+        """All there is to store."""
+        return {"coefficients": self.coefficients, "intercept": np.array(self.intercept)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Self:
+        """The model that arrays() came from."""
+        return cls(np.asarray(arrays["coefficients"], dtype=np.float64), float(arrays["intercept"]))
+
+
+def logistic(training: Training, *, seed: int, threads: int, progress: Progress) -> Fit:
+    """L2 logistic regression out of fold; the model has the folds' mean coefficients."""
+    from sklearn.linear_model import LogisticRegression
+
+    units = Units(training)
+    folds = min(FOLDS, units.fewest)
+    fold = units.folds(folds, np.random.default_rng(seed))[units.of_row]
+
+    def fit(held_out: int) -> Linear:
+        seen = fold != held_out
+        labeled = training.labeled[seen]
+        model = LogisticRegression(C=1 / np.sqrt(labeled.sum()), max_iter=1000)
+        model.fit(training.features[seen], labeled, sample_weight=balanced(labeled))
+        return Linear(model.coef_[0].astype(np.float64), float(model.intercept_[0]))
+
+    parts = in_threads(fit, range(folds), threads, progress)
+    scores = np.empty(len(fold))
+    for held_out, part in enumerate(parts):
+        scores[fold == held_out] = part.predict(training.features[fold == held_out], threads)
+    coefficients = np.mean([part.coefficients for part in parts], axis=0)
+    return Fit(Linear(coefficients, float(np.mean([part.intercept for part in parts]))), scores)

@@ -1,0 +1,62 @@
+"""Who is held out of what: folds and bootstraps that never split a group."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import EstimationError
+from .base import Training
+
+
+class Units:
+    """The units of resampling: groups where there are groups, else single rows."""
+
+    def __init__(self, training: Training) -> None:
+        n = len(training.labeled)
+        if training.groups is None:
+            self.of_row = np.arange(n)
+        else:
+            self.of_row = np.unique(training.groups, return_inverse=True)[1].reshape(n)
+        self.size = np.bincount(self.of_row)
+        labeled_rows = np.bincount(self.of_row, weights=training.labeled)
+        self.has_labeled = labeled_rows > 0
+        self.has_unlabeled = labeled_rows < self.size
+        self.fewest = int(min(self.has_labeled.sum(), self.has_unlabeled.sum()))
+        if self.fewest < 2:
+            unit = "rows" if training.groups is None else "groups"
+            raise EstimationError(
+                f"no row could be scored without having been seen: "
+                f"at least 2 {unit} must hold labeled and 2 unlabeled rows"
+            )
+
+    def folds(self, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
+        """The fold, 0 to count - 1, of each unit; both kinds of row are dealt out evenly."""
+        # units with both kinds stand between the others, so each kind is dealt in one sweep
+        kind = self.has_unlabeled.astype(np.int8) - self.has_labeled
+        order = np.lexsort((rng.random(len(kind)), -self.size, kind))
+        fold = np.empty(len(order), dtype=np.intp)
+        fold[order] = np.arange(len(order)) % count
+        return fold
+
+    def bootstrap(
+        self, count: int, allowed: NDArray[np.bool_], rng: np.random.Generator
+    ) -> NDArray[np.uint8]:
+        """How often each row is in each of count bootstrap samples of the allowed units.
+
+        Shape (n, count). Poisson counts; a sample is drawn again until it holds both kinds of row.
+        """
+        drawn = np.zeros((len(self.size), count), dtype=np.uint8)
+        open_ = np.arange(count)
+        while len(open_):
+            drawn[:, open_] = rng.poisson(1.0, (len(self.size), len(open_))) * allowed[:, None]
+            in_bag = drawn[:, open_] > 0
+            both = in_bag[self.has_labeled].any(0) & in_bag[self.has_unlabeled].any(0)
+            open_ = open_[~both]
+        return drawn[self.of_row]
+
+
+def balanced(labeled: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Weights of rows, shape (n,), that give labeled and unlabeled rows the same total, n / 2."""
+    share = labeled.mean()
+    return np.where(labeled, 0.5 / share, 0.5 / (1 - share))

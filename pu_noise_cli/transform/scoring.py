@@ -1,0 +1,188 @@
+"""Rows to scores: train a classifier of labeled against unlabeled rows, and score rows by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError, Notice, UsageError
+from ..features import Encoding, Profiler
+from ..rows import Chunk, Rows
+from . import CLASSIFIERS
+from .base import Model, Progress, Training
+from .sampling import RowSample
+from .scaling import Scaling, fit_scaling
+
+MIN_ROWS = 20
+MAX_TRAIN_VALUES = 1 << 26  # in the feature matrix: wide tables train on fewer rows
+LEAK_AUC = 0.9995
+
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TransformSettings:
+    """What the user may fix about the transform."""
+
+    classifier: str = "logistic"
+    train: bool | None = None  # False: the one feature is the score; None: if there is just one
+    lower_is_positive: bool = False
+    max_train_rows: int = 100_000
+    na: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    seed: int = 0
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class ScoreModel:
+    """All that scoring new rows takes: how columns become features, and features a score."""
+
+    encoding: Encoding
+    classifier: str | None = None  # None: the one feature is the score itself
+    scaling: Scaling | None = None
+    model: Model | None = None
+    lower_is_positive: bool = False
+
+    def score(self, chunk: Chunk, threads: int) -> Scores:
+        """Scores of rows that the model was not trained on, shape (n,)."""
+        matrix = self.encoding.encode(chunk)
+        if self.model is None or self.scaling is None:
+            return _as_scores(chunk, self.encoding, matrix[:, 0], self.lower_is_positive)
+        return self.model.predict(self.scaling.apply(matrix), threads)
+
+
+def _as_scores(chunk: Chunk, encoding: Encoding, values: Scores, lower_is_positive: bool) -> Scores:
+    missing = np.isnan(values)
+    if missing.any():
+        raise InputError(
+            f"{chunk.table.name}: column {encoding.columns[0].name!r} has no value in "
+            f"{chunk.place(int(missing.argmax()))}; a score needs one (--transform learns a score "
+            "that copes with missing values)"
+        )
+    return -values if lower_is_positive else values
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A score model with the honest scores of the rows it was trained on."""
+
+    model: ScoreModel
+    n_labeled: int
+    n_unlabeled: int
+    places: NDArray[np.int64]  # (n, 2): table and row of each training row, in order
+    scores: Scores  # (n,): out-of-bag or out-of-fold
+    columns: list[dict[str, Any]]
+    notices: tuple[Notice, ...]
+
+    def score_all(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, Scores]]:
+        """Every row in order with its score by models that did not see it."""
+        complete = len(self.places) == self.n_labeled + self.n_unlabeled
+        columns = [] if complete else rows.features
+        for chunk in rows.chunks([*columns, *rows.id_and_group]):
+            n = chunk.batch.num_rows
+            scores = np.empty(n) if complete else self.model.score(chunk, threads)
+            mine = self.places[:, 0] == rows.tables.index(chunk.table)
+            trained_row = self.places[mine, 1] - chunk.first_row
+            here = (trained_row >= 0) & (trained_row < n)
+            scores[trained_row[here]] = self.scores[mine][here]
+            yield chunk, scores
+
+
+def train(rows: Rows, settings: TransformSettings, progress: Progress) -> Trained:
+    """Learn to tell labeled from unlabeled rows, on a sample where there are many."""
+    profiler = Profiler(rows, settings.na, settings.categorical)
+    size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features))
+    labeled, unlabeled = RowSample(size // 2, settings.seed), RowSample(size, settings.seed)
+    for chunk in rows.chunks([*rows.features, *rows.id_and_group]):
+        profiler.add(chunk)
+        table = rows.tables.index(chunk.table)
+        labeled.add(chunk, table, chunk.labeled)
+        unlabeled.add(chunk, table, ~chunk.labeled)
+    check_sizes(rows, labeled.seen, unlabeled.seen)
+    labeled.cut(size // 2)
+    unlabeled.cut(size - len(labeled))
+    encoding, notices = profiler.encoding()
+    fit_all = partial(
+        Trained, n_labeled=labeled.seen, n_unlabeled=unlabeled.seen, columns=profiler.summary()
+    )
+    if _is_score(encoding, settings):
+        return fit_all(
+            model=ScoreModel(encoding, lower_is_positive=settings.lower_is_positive),
+            places=np.empty((0, 2), np.int64),
+            scores=np.empty(0),
+            notices=tuple(notices),
+        )
+    chunks = labeled.chunks + unlabeled.chunks
+    raw = np.concatenate([encoding.encode(chunk) for chunk in chunks])
+    scaling = fit_scaling(raw)
+    is_labeled = np.repeat([True, False], [len(labeled), len(unlabeled)])
+    training = Training(scaling.apply(raw), is_labeled, _groups(rows, chunks))
+    fit = CLASSIFIERS[settings.classifier](
+        training, seed=settings.seed, threads=settings.threads, progress=progress
+    )
+    return fit_all(
+        model=ScoreModel(encoding, settings.classifier, scaling, fit.model),
+        places=np.concatenate([labeled.places, unlabeled.places]),
+        scores=fit.scores,
+        notices=(*notices, *_leaks(encoding, training)),
+    )
+
+
+def check_sizes(rows: Rows, n_labeled: int, n_unlabeled: int) -> None:
+    """Stop where either sample is too small to say anything."""
+    counts = {"labeled": n_labeled, "unlabeled": n_unlabeled}
+    for position, (kind, count) in enumerate(counts.items()):
+        if count < MIN_ROWS:
+            table = rows.tables[position if len(rows.tables) == 2 else 0]
+            raise InputError(f"{table.name}: {count} {kind} rows; at least {MIN_ROWS} are needed")
+
+
+def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
+    """Whether the features are one numeric column, to be used as the score that it is."""
+    can = len(encoding.columns) == 1 and encoding.columns[0].kind == "number"
+    if settings.train is False and not can:
+        names = [column.name for column in encoding.columns]
+        if len(names) == 1:
+            raise InputError(f"column {names[0]!r} does not hold numbers and cannot be the score")
+        raise UsageError(
+            f"--no-transform takes one numeric column as the score, not {', '.join(names[:8])}; "
+            "choose it with --score-column"
+        )
+    as_is = can and settings.train is not True
+    if settings.lower_is_positive and not as_is:
+        raise UsageError("--lower-is-positive is for a score column; a transform learns its sign")
+    return as_is
+
+
+def _groups(rows: Rows, chunks: list[Chunk]) -> NDArray[np.int64] | None:
+    if rows.group_column is None:
+        return None
+    names = np.concatenate([np.asarray(rows.groups(chunk)) for chunk in chunks])
+    return np.unique(names, return_inverse=True)[1].astype(np.int64)
+
+
+def _leaks(encoding: Encoding, training: Training) -> list[Notice]:
+    """Features that alone tell labeled from unlabeled rows: more likely a leak than biology."""
+    from scipy.stats import rankdata
+
+    notices = []
+    n_labeled = int(training.labeled.sum())
+    pairs = n_labeled * (len(training.labeled) - n_labeled)
+    for name, values in zip(encoding.feature_names, training.features.T, strict=True):
+        rank_sum = rankdata(values)[training.labeled].sum()
+        auc = (rank_sum - n_labeled * (n_labeled + 1) / 2) / pairs
+        if max(auc, 1 - auc) > LEAK_AUC:
+            notices.append(
+                Notice(
+                    "leaking-column",
+                    f"column {name!r} alone tells labeled from unlabeled rows (AUC {auc:.4f}); "
+                    "if it says how a row came to be labeled, leave it out with --drop-columns",
+                )
+            )
+    return notices

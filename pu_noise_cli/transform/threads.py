@@ -1,0 +1,49 @@
+"""A pool whose results are the same bytes for any number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import TypeVar
+
+from threadpoolctl import threadpool_limits
+
+from .base import Progress
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+CHUNK = 4096  # rows whose hidden units or nodes fit into a core's cache
+
+
+def chunks(n: int) -> Iterator[slice]:
+    """Slices of n rows, cut without regard to the number of threads."""
+    return (slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK))
+
+
+def in_threads(
+    task: Callable[[Item], Result],
+    items: Iterable[Item],
+    threads: int,
+    progress: Progress | None = None,
+) -> list[Result]:
+    """The results of independent tasks, in order.
+
+    BLAS and OpenMP are held at one thread: how they divide a sum shows in its last digits.
+    """
+    items = list(items)
+    # OpenMP's limit belongs to the thread that sets it, hence the initializer
+    with (
+        threadpool_limits(1),
+        ThreadPoolExecutor(threads, initializer=threadpool_limits, initargs=(1,)) as pool,
+    ):
+        futures = [pool.submit(task, item) for item in items]
+        try:
+            for done, future in enumerate(as_completed(futures), start=1):
+                future.result()
+                if progress is not None:
+                    progress(done / len(items))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+        return [future.result() for future in futures]
