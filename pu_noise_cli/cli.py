@@ -1,0 +1,411 @@
+"""The commands: each reads, makes one call, writes. Heavy imports are made inside them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from . import __version__
+from .console import Console
+from .errors import ClosedPipe, EstimationError, InputError, PunoiseError, StrictError, UsageError
+from .options import (
+    SHARE,
+    column_options,
+    common_options,
+    joined,
+    prior_options,
+    table_options,
+    transform_options,
+)
+
+if TYPE_CHECKING:
+    from .estimators import Settings
+    from .prior import Prior
+    from .rows import Rows
+    from .transform.scoring import TransformSettings
+
+EXIT_INTERRUPTED, EXIT_TERMINATED = 130, 143
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="%(version)s")
+def cli() -> None:
+    """Class priors and posteriors from noisy positives and unlabeled rows.
+
+    Given a table of labeled positives, some of them wrong, and a table of unlabeled rows, punoise
+    estimates the share of positives among the unlabeled (alpha) and among the labeled rows (beta),
+    and for each row the probability that it is positive.
+
+    \b
+    punoise run --labeled labeled.csv --unlabeled unlabeled.csv --out-dir results
+    """
+
+
+@cli.command()
+@table_options
+@column_options
+@click.option("--out-dir", required=True, metavar="DIR", help="Directory for the results.")
+@click.option(
+    "--format",
+    "table_format",
+    type=click.Choice(["parquet", "tsv", "csv"]),
+    default="parquet",
+    show_default=True,
+    help="Format of the tables.",
+)
+@transform_options
+@prior_options
+@common_options
+@click.pass_context
+def run(ctx: click.Context, /, **given: Any) -> None:
+    """Scores, prior and posteriors in one go.
+
+    Writes scores, prior.json, posterior, model.punoise and provenance.json into DIR. Nothing there
+    changes unless all steps succeed.
+
+    \b
+    punoise run --labeled labeled.csv --unlabeled unlabeled.csv --out-dir results
+    """
+    from . import pipeline
+    from .tables import make_directory, write_json
+
+    console = _start(given)
+    make_directory(given["out_dir"])
+    try:
+        result = pipeline.run(
+            _open_rows(given),
+            _transform_settings(given),
+            _settings(given),
+            method=given["method"],
+            sample=given["sample"],
+            table_format=given["table_format"],
+            options={name: value for name, value in ctx.params.items() if value not in (None, ())},
+            console=console,
+            out_dir=given["out_dir"],
+        )
+    except (InputError, EstimationError) as error:
+        failed = _failed_prior(given, error, console)
+        write_json(os.path.join(given["out_dir"], "prior.json"), failed.as_json())
+        return
+    _report(result.prior, console)
+    sure = result.calibration.sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
+    console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
+    console.say(f"files  {', '.join(result.files)} in {given['out_dir']}")
+    console.warn(result.calibration.notices)
+    _check_strict(given, [*result.prior.notices, *result.calibration.notices])
+
+
+@cli.command()
+@table_options
+@column_options
+@click.option("--out", required=True, metavar="SCORES", help="Where the scores go.")
+@click.option("--model-out", metavar="MODEL", help="Where the trained model goes, for 'score'.")
+@transform_options
+@common_options
+def transform(**given: Any) -> None:
+    """Score each row by a classifier of labeled against unlabeled rows.
+
+    No row is scored by a model that was trained on it or on its group.
+
+    \b
+    punoise transform --labeled labeled.csv --unlabeled unlabeled.csv --out scores.tsv
+    """
+    from . import pipeline
+    from .tables import check_table_target, check_target, write_atomically
+    from .transform.store import save_model
+
+    console = _start(given)
+    check_table_target(given["out"])
+    if given["model_out"] is not None:
+        check_target(given["model_out"])
+    trained = pipeline.transform(
+        _open_rows(given), _transform_settings(given), console, given["out"]
+    )
+    if given["model_out"] is not None:
+        with write_atomically(given["model_out"]) as file:
+            save_model(trained.model, file)
+
+
+@cli.command()
+@click.option("--model", required=True, metavar="MODEL", help="A model that 'transform' wrote.")
+@click.option("--table", required=True, metavar="FILE", help="The rows to score.")
+@click.option("--id-column", metavar="NAME", help="Row ids, kept as written.")
+@click.option("--out", required=True, metavar="SCORES", help="Where the scores go.")
+@common_options
+def score(**given: Any) -> None:
+    """Score new rows by a model already trained.
+
+    A row that the model was trained on gets a score that is too sure: for those rows use the
+    scores that 'transform' wrote.
+
+    \b
+    punoise score --model model.punoise --table new.csv --out new_scores.tsv
+    """
+    from . import pipeline
+    from .rows import Rows
+    from .tables import check_table_target, open_table, read_bytes
+    from .transform.store import load_model
+
+    console = _start(given)
+    check_table_target(given["out"])
+    model = load_model(given["model"], read_bytes(given["model"]))
+    table = open_table(given["table"])
+    features = [column.name for column in model.encoding.columns]
+    rows = Rows.matched([table], features=features, id_column=given["id_column"])
+    extra = [c for c in table.columns if c not in features and c != given["id_column"]]
+    if extra:
+        console.say(f"punoise: {table.name}: not in the model and left out: {', '.join(extra)}")
+    count = pipeline.score(rows, model, given["threads"], given["out"])
+    console.detail(f"punoise: {count} rows scored")
+
+
+@cli.command("estimate-prior")
+@click.option("--scores", metavar="SCORES", help="Scores that 'transform' wrote, or your own.")
+@table_options
+@column_options
+@click.option("--out", default="-", metavar="PRIOR.json", help="By default standard output.")
+@transform_options
+@prior_options
+@common_options
+def estimate_prior(**given: Any) -> None:
+    """Estimate alpha and beta, from scores or from the tables themselves.
+
+    \b
+    punoise estimate-prior --scores scores.tsv --out prior.json
+    punoise estimate-prior --labeled labeled.csv --unlabeled unlabeled.csv
+    """
+    from .tables import check_target, write_json
+
+    console = _start(given)
+    check_target(given["out"])
+    try:
+        prior = _prior(given, console)
+    except (InputError, EstimationError) as error:
+        write_json(given["out"], _failed_prior(given, error, console).as_json())
+        return
+    write_json(given["out"], prior.as_json())
+    _report(prior, console)
+    _check_strict(given, prior.notices)
+
+
+@cli.command()
+@click.option("--scores", required=True, metavar="SCORES", help="Scores that 'transform' wrote.")
+@click.option("--prior", metavar="PRIOR.json", help="What 'estimate-prior' wrote.")
+@click.option("--alpha", type=SHARE, help="Your own alpha, instead of --prior.")
+@click.option("--beta", type=SHARE, help="Your own beta, with --alpha; by default 1.")
+@click.option("--out", required=True, metavar="POSTERIOR", help="Where the posteriors go.")
+@click.option("--strict", is_flag=True, help="Exit with 4 if there is any warning.")
+@common_options
+def posterior(**given: Any) -> None:
+    """The probability of each row that it is positive.
+
+    \b
+    punoise posterior --scores scores.tsv --prior prior.json --out posterior.tsv
+    punoise posterior --scores scores.tsv --alpha 0.0441 --beta 0.99 --out posterior.tsv
+    """
+    from . import pipeline
+    from .posterior import calibrate
+    from .prior import prior_of_json
+    from .tables import check_table_target, read_json
+
+    console = _start(given)
+    check_table_target(given["out"])
+    if (given["prior"] is None) == (given["alpha"] is None):
+        raise UsageError("give either --prior, or --alpha (and --beta)")
+    if given["prior"] is not None:
+        if given["beta"] is not None:
+            raise UsageError("--beta goes with --alpha; --prior has its own")
+        alpha, beta = prior_of_json(given["prior"], read_json(given["prior"]))
+    else:
+        alpha, beta = given["alpha"], 1.0 if given["beta"] is None else given["beta"]
+        if alpha >= beta:
+            raise UsageError(f"--alpha {alpha} must be below --beta {beta}")
+    scored = pipeline.ScoredRows.open(given["scores"])
+    calibration = calibrate(scored.sketch(), alpha, beta, match_prior=given["prior"] is not None)
+    pipeline.posterior(scored, calibration, given["out"])
+    console.warn(calibration.notices)
+    _check_strict(given, calibration.notices)
+
+
+@cli.command()
+@click.option("--out-dir", required=True, metavar="DIR", help="Directory for the three tables.")
+@click.option("--alpha", type=SHARE, default=0.2, show_default=True)
+@click.option("--beta", type=SHARE, default=0.95, show_default=True)
+@click.option("--n-labeled", type=click.IntRange(1), default=1000, show_default=True)
+@click.option("--n-unlabeled", type=click.IntRange(1), default=10000, show_default=True)
+@click.option("--n-features", type=click.IntRange(1), default=10, show_default=True)
+@common_options
+def simulate(**given: Any) -> None:
+    """Write labeled.csv, unlabeled.csv and truth.csv, with a known answer.
+
+    \b
+    punoise simulate --out-dir simulated --alpha 0.2 --beta 0.95
+    """
+    from . import pipeline
+    from .simulate import simulate as draw
+    from .tables import make_directory
+
+    _start(given)
+    make_directory(given["out_dir"])
+    names = ("alpha", "beta", "n_labeled", "n_unlabeled", "n_features", "seed")
+    pipeline.write_simulation(draw(**{name: given[name] for name in names}), given["out_dir"])
+
+
+@cli.command()
+@click.argument("document", type=click.Choice(["prior"]))
+@common_options
+def schema(document: str, **given: Any) -> None:
+    """Print the JSON Schema of a document that punoise writes.
+
+    \b
+    punoise schema prior > prior.schema.json
+    """
+    from importlib.resources import files
+
+    click.echo(files("pu_noise_cli.schemas").joinpath(f"{document}.json").read_text(), nl=False)
+
+
+def _start(given: dict[str, Any]) -> Console:
+    """Set the threads of the table readers, and make the console."""
+    import pyarrow as pa
+
+    pa.set_cpu_count(given["threads"])
+    return Console(given["quiet"], given["verbose"])
+
+
+def _open_rows(given: dict[str, Any]) -> Rows:
+    """The rows that --labeled and --unlabeled, or --table, name."""
+    from .rows import Rows
+    from .tables import open_table
+
+    pair = (given["labeled"], given["unlabeled"])
+    if given["table"] is not None:
+        if pair != (None, None):
+            raise UsageError("give either --table, or --labeled and --unlabeled, not both")
+        if given["label_column"] is None:
+            raise UsageError("--table needs --label-column")
+        tables = [open_table(given["table"])]
+    else:
+        if None in pair:
+            raise UsageError("give --labeled and --unlabeled, or --table and --label-column")
+        if given["label_column"] is not None:
+            raise UsageError("--label-column goes with --table")
+        if pair == ("-", "-"):
+            raise UsageError("only one table can come from standard input")
+        tables = [open_table(name) for name in pair]
+    features = joined(given["features"])
+    if given["score_column"] is not None:
+        if features or given["transform"]:
+            raise UsageError("--score-column goes with neither --features nor --transform")
+        features = (given["score_column"],)
+    return Rows.matched(
+        tables,
+        features=features,
+        drop=joined(given["drop_columns"]),
+        id_column=given["id_column"],
+        group_column=given["group_column"],
+        label_column=given["label_column"],
+    )
+
+
+def _transform_settings(given: dict[str, Any]) -> TransformSettings:
+    from .transform.scoring import TransformSettings
+
+    as_score = given["score_column"] is not None
+    return TransformSettings(
+        classifier=given["classifier"],
+        train=False if as_score else given["transform"],
+        lower_is_positive=given["lower_is_positive"],
+        max_train_rows=given["max_train_rows"],
+        na=given["na"],
+        categorical=joined(given["categorical"]),
+        seed=given["seed"],
+        threads=given["threads"],
+    )
+
+
+def _settings(given: dict[str, Any]) -> Settings:
+    from .estimators import Settings
+
+    return Settings(given["beta"], given["seed"], given["elkan_noto_estimator"])
+
+
+def _prior(given: dict[str, Any], console: Console) -> Prior:
+    """Estimate from --scores, or from tables that are scored on the way."""
+    from . import pipeline
+    from .prior import estimate_prior
+
+    samples = None
+    if given["scores"] is not None:
+        if given["labeled"] or given["unlabeled"] or given["table"]:
+            raise UsageError("give either --scores or tables, not both")
+        sketch = pipeline.ScoredRows.open(given["scores"]).sketch()
+    else:
+        rows = _open_rows(given)
+        sketch, model = pipeline.sketch_tables(rows, _transform_settings(given), console)
+        if pipeline.needs_features(given["method"]):
+            samples = pipeline.feature_samples(rows, model)
+    return estimate_prior(sketch, given["method"], _settings(given), samples, given["sample"])
+
+
+def _failed_prior(given: dict[str, Any], error: PunoiseError, console: Console) -> Prior:
+    """The prior to write in spite of an error, or the error where none is wanted."""
+    from .prior import failed_prior
+
+    if given["on_failure"] != "write":
+        raise error
+    console.say(f"punoise: warning: no estimate: {error}")
+    return failed_prior(given["method"], given["seed"], error, given["sample"])
+
+
+def _report(prior: Prior, console: Console) -> None:
+    """The answer in a few lines on stderr, always with alpha and beta."""
+    console.warn(prior.notices)
+    for line in prior.summary():
+        console.say(line)
+
+
+def _check_strict(given: dict[str, Any], notices: Any) -> None:
+    if given["strict"] and notices:
+        codes = ", ".join(notice.code for notice in notices)
+        raise StrictError(f"warnings under --strict: {codes}")
+
+
+class Terminated(BaseException):
+    """The process was asked to end; raised so that temporary files are removed on the way out."""
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise Terminated
+
+
+def main() -> NoReturn:
+    """Run the command line; every exit code is decided here."""
+    signal.signal(signal.SIGTERM, _terminate)
+    sys.exit(_exit_code(lambda: cli.main(prog_name="punoise", standalone_mode=False)))
+
+
+def _exit_code(command: Callable[[], Any]) -> int:
+    try:
+        code = command()
+    except ClosedPipe as error:
+        return error.exit_code
+    except PunoiseError as error:
+        return _fail(str(error), error.exit_code)
+    except click.ClickException as error:
+        return _fail(error.format_message().replace("\n", " "), error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        return EXIT_INTERRUPTED
+    except Terminated:
+        return EXIT_TERMINATED
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str, exit_code: int) -> int:
+    click.echo(f"punoise: error: {message}", err=True)
+    return exit_code

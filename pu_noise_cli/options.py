@@ -1,0 +1,179 @@
+"""Options that several commands share, each group applied by one decorator."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class LazyChoice(click.Choice):  # type: ignore[type-arg]
+    """A choice among names that are loaded when first needed, as loading them takes numpy."""
+
+    def __init__(self, load: Callable[[], Iterable[str]]) -> None:
+        self.load, self.case_sensitive = load, True
+
+    @cached_property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(self.load())
+
+
+def _methods() -> Iterable[str]:
+    from .estimators import ESTIMATORS
+
+    return [*ESTIMATORS, "all"]
+
+
+def _classifiers() -> Iterable[str]:
+    from .transform import CLASSIFIERS
+
+    return CLASSIFIERS
+
+
+class NameList(click.ParamType):  # type: ignore[type-arg]
+    """Names separated by commas; the option may also be repeated."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+def joined(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """The names of a repeated NameList option."""
+    return tuple(name for names in lists for name in names)
+
+
+def available_cores() -> int:
+    """The cores this process may use, which a scheduler may have limited."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _group(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    def apply(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return apply
+
+
+SHARE = click.FloatRange(0, 1)
+
+table_options = _group(
+    click.option("--labeled", metavar="FILE", help="Table of labeled positives."),
+    click.option("--unlabeled", metavar="FILE", help="Table of unlabeled rows."),
+    click.option("--table", metavar="FILE", help="One table of both, with --label-column."),
+    click.option(
+        "--label-column",
+        metavar="NAME",
+        help="Column of --table that says which rows are labeled: 1/0, true/false, yes/no or "
+        "labeled/unlabeled.",
+    ),
+)
+column_options = _group(
+    click.option("--id-column", metavar="NAME", help="Row ids, kept as written."),
+    click.option(
+        "--group-column",
+        metavar="NAME",
+        help="Rows of one group are never split between training and scoring.",
+    ),
+    click.option(
+        "--features",
+        type=NameList(),
+        multiple=True,
+        metavar="A,B,...",
+        help="Feature columns; by default all that have no other part.",
+    ),
+    click.option(
+        "--drop-columns", type=NameList(), multiple=True, metavar="A,B,...", help="Ignore these."
+    ),
+    click.option(
+        "--na", multiple=True, metavar="TEXT", help="A further text for a missing value (repeat)."
+    ),
+    click.option(
+        "--categorical",
+        type=NameList(),
+        multiple=True,
+        metavar="A,B,...",
+        help="Read these columns as categories, whatever they look like.",
+    ),
+)
+transform_options = _group(
+    click.option(
+        "--transform/--no-transform",
+        "transform",
+        default=None,
+        help="Learn a score from the features, or use the one numeric column as the score. By "
+        "default a single numeric column is the score and anything else is transformed.",
+    ),
+    click.option("--score-column", metavar="NAME", help="Use this column as the score."),
+    click.option(
+        "--lower-is-positive", is_flag=True, help="Low values of the score column mean positive."
+    ),
+    click.option(
+        "--classifier",
+        type=LazyChoice(_classifiers),
+        default="logistic",
+        show_default=True,
+        help="What learns the score.",
+    ),
+    click.option(
+        "--max-train-rows",
+        type=click.IntRange(100),
+        default=100_000,
+        show_default=True,
+        help="Train on a sample of at most so many rows; all rows are scored.",
+    ),
+)
+prior_options = _group(
+    click.option(
+        "--method",
+        type=LazyChoice(_methods),
+        default="auto",
+        show_default=True,
+        help="How to estimate; 'all' runs every method and answers with auto's.",
+    ),
+    click.option(
+        "--beta",
+        type=SHARE,
+        help="The share of the labeled rows that is truly positive, where it is known.",
+    ),
+    click.option(
+        "--elkan-noto-estimator",
+        type=click.Choice(["e1", "e2", "e3"]),
+        default="e1",
+        show_default=True,
+        help="Which of Elkan and Noto's estimators.",
+    ),
+    click.option("--sample", metavar="NAME", help="A sample name to put into the JSON."),
+    click.option("--strict", is_flag=True, help="Exit with 4 if there is any warning."),
+    click.option(
+        "--on-failure",
+        type=click.Choice(["exit", "write"]),
+        default="exit",
+        show_default=True,
+        help="Where estimation or its input fails: exit, or write a JSON that says why and go on.",
+    ),
+)
+common_options = _group(
+    click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
+    click.option(
+        "--threads",
+        type=click.IntRange(1),
+        envvar="PUNOISE_THREADS",
+        default=available_cores,
+        help="Default: PUNOISE_THREADS, else the cores this process may use.",
+    ),
+    click.option("-q", "--quiet", is_flag=True, help="Only errors on stderr."),
+    click.option("-v", "--verbose", is_flag=True, help="More on stderr."),
+)

@@ -1,0 +1,393 @@
+"""The commands end to end: chaining, determinism, streams, exit codes, what is written where."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import validated
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pu_noise_cli.pipeline import ScoredRows
+
+FAST = ("--classifier", "logistic")
+
+
+def read_any(path) -> pd.DataFrame:
+    name = str(path)
+    if name.endswith(".parquet"):
+        return pq.read_table(name).to_pandas()
+    return pd.read_csv(name, sep="\t" if ".tsv" in name else ",", dtype={"id": str})
+
+
+def test_estimate_prior_prints_json_and_nothing_else(punoise, tables):
+    result = punoise("estimate-prior", *tables, *FAST)
+    prior = result.prior
+    assert 0 < prior["alpha"] < prior["beta"] <= 1
+    assert prior["alpha_ci"][0] <= prior["alpha"] <= prior["alpha_ci"][1]
+    assert (prior["n_labeled"], prior["n_unlabeled"]) == (150, 400)
+    assert "alpha  " in result.err
+    assert "beta   " in result.err
+
+
+@pytest.mark.parametrize("form", ["tsv", "csv", "parquet"])
+def test_three_commands_write_what_run_writes(form, punoise, tables, tmp_path):
+    punoise("run", *tables, *FAST, "--out-dir", tmp_path / "run", "--format", form)
+    scores, prior, posterior, model = (
+        tmp_path / name for name in (f"s.{form}", "p.json", f"q.{form}", "m.punoise")
+    )
+    punoise("transform", *tables, *FAST, "--out", scores, "--model-out", model)
+    punoise("estimate-prior", "--scores", scores, "--out", prior)
+    punoise("posterior", "--scores", scores, "--prior", prior, "--out", posterior)
+    for ours, name in (
+        (scores, f"scores.{form}"),
+        (prior, "prior.json"),
+        (posterior, f"posterior.{form}"),
+        (model, "model.punoise"),
+    ):
+        assert ours.read_bytes() == (tmp_path / "run" / name).read_bytes(), name
+    assert sorted(os.listdir(tmp_path / "run")) == sorted(
+        [f"scores.{form}", "prior.json", f"posterior.{form}", "model.punoise", "provenance.json"]
+    )
+    validated(json.loads(prior.read_text()))
+
+
+def test_estimating_from_tables_is_estimating_from_their_scores(punoise, tables, tmp_path):
+    direct = punoise("estimate-prior", *tables, *FAST).out
+    punoise("transform", *tables, *FAST, "--out", tmp_path / "s.tsv")
+    assert punoise("estimate-prior", "--scores", tmp_path / "s.tsv").out == direct
+
+
+@pytest.mark.parametrize("classifier", ["logistic"])
+def test_same_bytes_for_any_number_of_threads(classifier, punoise, tables, tmp_path):
+    for threads in (1, 2):
+        punoise(
+            *("run", *tables, "--classifier", classifier, "--format", "tsv"),
+            *("--threads", threads, "--out-dir", tmp_path / str(threads)),
+        )
+    for name in ("scores.tsv", "prior.json", "posterior.tsv", "model.punoise"):
+        one, two = ((tmp_path / threads / name).read_bytes() for threads in ("1", "2"))
+        assert one == two, name
+
+
+def test_seeds_differ(punoise, tables):
+    one, two = (punoise("estimate-prior", *tables, *FAST, "--seed", s).prior for s in (1, 2))
+    assert one["alpha_ci"] != two["alpha_ci"]
+
+
+def write_table(frame: pd.DataFrame, path) -> None:
+    """A table as pandas writes it, in the format of its name."""
+    if path.suffix == ".parquet":
+        frame.to_parquet(path)
+    elif path.suffix == ".zst":
+        with pa.CompressedOutputStream(str(path), "zstd") as file:
+            file.write(frame.to_csv(index=False, sep="\t").encode())
+    else:
+        frame.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
+
+
+def test_the_format_of_the_tables_changes_nothing(punoise, frames, tmp_path):
+    """Numbers, categories, truth values and gaps, in every format and with columns in any order."""
+    found = {}
+    for suffix in ("csv", "tsv", "csv.gz", "tsv.zst", "parquet"):
+        for frame, name in zip(frames, ("l", "u"), strict=True):
+            n = len(frame)
+            frame = frame.assign(
+                k=np.array(["p", "q", None], object)[np.arange(n) % 3],
+                t=np.arange(n) % 2 == 0,
+                i=np.arange(n) % 7,
+                a=frame["a"].where(np.arange(n) % 11 > 0),
+            )
+            order = frame.columns if name == "l" else frame.columns[::-1]
+            write_table(frame[order], tmp_path / f"{name}.{suffix}")
+        pair = ("--labeled", tmp_path / f"l.{suffix}", "--unlabeled", tmp_path / f"u.{suffix}")
+        out = tmp_path / suffix
+        punoise("run", *pair, *FAST, "--out-dir", out)
+        found[suffix] = [(out / n).read_bytes() for n in ("prior.json", "posterior.parquet")]
+    assert all(files == found["csv"] for files in found.values())
+
+
+def test_a_combined_table_is_the_two_in_its_own_order(punoise, frames, tables, tmp_path):
+    labeled, unlabeled = frames
+    both = pd.concat([labeled.assign(s="yes"), unlabeled.assign(s="no")])
+    order = np.argsort(np.random.default_rng(0).random(len(both)), kind="stable")
+    both = both.assign(name=[f"r{i}" for i in range(len(both))]).iloc[order]
+    both.to_csv(tmp_path / "both.csv", index=False)
+    punoise(
+        *("transform", "--table", tmp_path / "both.csv", "--label-column", "s", *FAST),
+        *("--id-column", "name", "--out", tmp_path / "s.tsv"),
+    )
+    scores = read_any(tmp_path / "s.tsv")
+    assert scores["id"].tolist() == both["name"].tolist()
+    assert (scores["set"] == "labeled").tolist() == (both["s"] == "yes").tolist()
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.tuples(
+            st.text(st.characters(codec="utf-8"), max_size=5), st.booleans(), st.floats(-9, 9)
+        ),
+        max_size=30,
+    ),
+    st.sampled_from(["tsv", "csv.gz", "parquet"]),
+)
+def test_every_row_comes_out_once_in_order(punoise, tmp_path, drawn, suffix):
+    """Any ids, labels and scores, after enough plain rows to be a valid table."""
+    drawn = [("plain", i % 2 == 0, 0.5) for i in range(60)] + drawn
+    ids, labeled, scores = (list(column) for column in zip(*drawn, strict=True))
+    frame = pa.table({"name": ids, "s": labeled, "x": scores})
+    pq.write_table(frame, tmp_path / "in.parquet")
+    out = tmp_path / f"out.{suffix}"
+    punoise(
+        *("transform", "--table", tmp_path / "in.parquet", "--label-column", "s"),
+        *("--id-column", "name", "--score-column", "x", "--out", out),
+    )
+    (table,) = ScoredRows.open(str(out)).rows.tables
+    found = pa.Table.from_batches(table.batches(["id", "set", "score"]))
+    assert found["id"].to_pylist() == ids
+    assert [word == "labeled" for word in found["set"].to_pylist()] == labeled
+    assert [float(score) for score in found["score"].to_pylist()] == scores
+
+
+def test_posterior_is_a_probability_that_averages_to_alpha(punoise, tables, tmp_path):
+    punoise("run", *tables, *FAST, "--out-dir", tmp_path / "out")
+    prior = validated(json.loads((tmp_path / "out" / "prior.json").read_text()))
+    table = read_any(tmp_path / "out" / "posterior.parquet")
+    unlabeled = table[table["set"] == "unlabeled"]
+    assert unlabeled["posterior"].mean() == pytest.approx(prior["alpha"], abs=0.005)
+    assert table["posterior"].between(0, 1).all()
+    ordered = table.sort_values("score")
+    assert (np.diff(ordered["posterior"]) >= 0).all()
+    assert (np.diff(ordered["tau"]) >= 0).all()
+    assert unlabeled["posterior_labeled"].isna().all()
+    labeled = table[table["set"] == "labeled"]
+    assert labeled["posterior_labeled"].mean() == pytest.approx(prior["beta"], abs=0.005)
+    certain = table["posterior"] == 1
+    assert np.isinf(table.loc[certain, "lr"]).all()
+
+
+def test_one_numeric_column_is_the_score(punoise, tmp_path):
+    rng = np.random.default_rng(0)
+    pd.DataFrame({"cadd": rng.normal(30, 5, 200)}).to_csv(tmp_path / "l.csv", index=False)
+    mixed = np.concatenate([rng.normal(30, 5, 100), rng.normal(10, 5, 300)])
+    pd.DataFrame({"cadd": mixed}).to_csv(tmp_path / "u.csv", index=False)
+    pair = ("--labeled", tmp_path / "l.csv", "--unlabeled", tmp_path / "u.csv")
+    result = punoise("estimate-prior", *pair)
+    assert result.prior["alpha"] == pytest.approx(0.25, abs=0.08)
+    assert "'cadd' is used as the score" in result.err
+    (tmp_path / "r.csv").write_text("")
+    for name in ("l", "u"):
+        frame = pd.read_csv(tmp_path / f"{name}.csv")
+        (-frame).assign(other=1.0).to_csv(tmp_path / f"{name}r.csv", index=False)
+    reversed_pair = ("--labeled", tmp_path / "lr.csv", "--unlabeled", tmp_path / "ur.csv")
+    options = ("--score-column", "cadd", "--lower-is-positive")
+    assert punoise("estimate-prior", *reversed_pair, *options).out == result.out
+    wrong = punoise("estimate-prior", *reversed_pair, "--score-column", "cadd").prior
+    assert "reversed-scores" in [w["code"] for w in wrong["warnings"]]
+
+
+def test_score_gives_new_rows_a_score(punoise, tables, frames, tmp_path):
+    model = tmp_path / "m.punoise"
+    punoise("transform", *tables, *FAST, "--out", tmp_path / "s.csv", "--model-out", model)
+    new = frames[1].head(30).assign(extra="x", name=[f"{i:03}" for i in range(30)])
+    new[new.columns[::-1]].to_csv(tmp_path / "new.csv", index=False)
+    table = ("--table", tmp_path / "new.csv", "--id-column", "name")
+    result = punoise("score", "--model", model, *table, "--out", tmp_path / "new_scores.tsv")
+    assert "left out: extra" in result.err
+    scores = read_any(tmp_path / "new_scores.tsv")
+    assert list(scores.columns) == ["id", "score"]
+    assert scores["id"].tolist() == new["name"].tolist()
+    assert scores["score"].between(0, 1).all()
+    frames[1].drop(columns="b").to_csv(tmp_path / "new.csv", index=False)
+    result = punoise(
+        "score", "--model", model, "--table", tmp_path / "new.csv", "--out", "-", expect=3
+    )
+    assert "'b'" in result.err
+
+
+def test_a_known_beta_is_kept(punoise, scores):
+    prior = punoise("estimate-prior", "--scores", scores, "--beta", "0.99").prior
+    assert prior["beta"] == 0.99
+
+
+def test_an_own_prior(punoise, scores, tmp_path):
+    out = tmp_path / "p.csv.gz"
+    punoise("posterior", "--scores", scores, "--alpha", 0.0441, "--beta", 0.99, "--out", out)
+    with gzip.open(out) as file:
+        assert len(file.readlines()) == 401
+
+
+def test_a_failure_can_be_written(punoise, tmp_path):
+    (tmp_path / "few.csv").write_text("a\n" + "1\n" * 5)
+    pair = ("--labeled", tmp_path / "few.csv", "--unlabeled", tmp_path / "few.csv")
+    options = ("--on-failure", "write", "--sample", "S1")
+    prior = punoise("estimate-prior", *pair, *options).prior
+    assert (prior["alpha"], prior["beta"], prior["sample"]) == (None, None, "S1")
+    assert prior["warnings"][0]["code"] == "bad-input"
+    assert "5 labeled rows" in prior["warnings"][0]["message"]
+    punoise("run", *pair, *options, "--out-dir", tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "prior.json").read_text()) == prior
+
+
+def test_strict_turns_a_warning_into_exit_4_after_writing(punoise, tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("l", "u"):
+        pd.DataFrame({"a": rng.random(50)}).to_csv(tmp_path / f"{name}.csv", index=False)
+    pair = ("--labeled", tmp_path / "l.csv", "--unlabeled", tmp_path / "u.csv")
+    out = tmp_path / "p.json"
+    result = punoise("estimate-prior", *pair, "--strict", "--out", out, expect=4)
+    assert "few-rows" in result.err
+    assert validated(json.loads(out.read_text()))["warnings"]
+
+
+def test_run_can_be_repeated_and_fails_without_touching_its_files(punoise, tables, tmp_path):
+    out = tmp_path / "out"
+    punoise("run", *tables, *FAST, "--out-dir", out)
+    before = {p.name: p.read_bytes() for p in out.iterdir()}
+    punoise("run", *tables, *FAST, "--out-dir", out)
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == before
+    punoise("run", *tables, *FAST, "--out-dir", out, "--drop-columns", "none", expect=3)
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == before
+
+
+def test_provenance_names_inputs_by_digest(punoise, tables, tmp_path):
+    import hashlib
+
+    punoise("run", *tables, *FAST, "--out-dir", tmp_path / "out")
+    provenance = json.loads((tmp_path / "out" / "provenance.json").read_text())
+    digest = hashlib.sha256((tmp_path / "labeled.csv").read_bytes()).hexdigest()
+    assert provenance["inputs"][0]["sha256"] == digest
+    assert provenance["columns"][0] == {
+        "column": "a",
+        "table": tables[1],
+        "kind": "number",
+        "values": 150,
+        "missing": 0,
+        "levels": None,
+    }
+    assert provenance["options"]["classifier"] == "logistic"
+
+
+def test_simulated_tables_have_the_shares_asked_for(punoise, tmp_path):
+    options = ("--alpha", 0.3, "--beta", 0.8, "--n-labeled", 50, "--n-unlabeled", 200)
+    punoise("simulate", "--out-dir", tmp_path / "s", *options, "--n-features", 4)
+    truth = pd.read_csv(tmp_path / "s" / "truth.csv")
+    assert truth.groupby("set")["y"].mean().to_dict() == {"labeled": 0.8, "unlabeled": 0.3}
+    assert pd.read_csv(tmp_path / "s" / "labeled.csv").shape == (50, 4)
+    assert pd.read_csv(tmp_path / "s" / "unlabeled.csv").shape == (200, 4)
+
+
+def test_schema_is_printed(punoise):
+    assert json.loads(punoise("schema", "prior").out)["$id"] == "punoise.prior/1"
+
+
+def test_every_command_has_an_example_and_threads(punoise):
+    listed = punoise("--help").out.decode()
+    commands = [line.split()[0] for line in listed.split("Commands:")[1].splitlines() if line]
+    assert len(commands) >= 7
+    for command in commands:
+        text = punoise(command, "--help").out.decode()
+        assert f"punoise {command} " in text
+        assert "--threads" in text
+
+
+def test_quiet_says_nothing(punoise, tables, tmp_path):
+    result = punoise("run", "-q", *tables, *FAST, "--out-dir", tmp_path / "out")
+    assert (result.out, result.err) == (b"", "")
+
+
+# ---- as separate processes, where signals, pipes and start-up are the point
+
+COMMAND = [sys.executable, "-m", "pu_noise_cli"]
+
+
+def test_standard_streams_and_pipes(tables, tmp_path):
+    script = (
+        'p() { "$PYTHON" -m pu_noise_cli "$@"; }; set -e -o pipefail; '
+        'p transform --labeled "$1" --unlabeled <(cat "$2") --classifier logistic --out - '
+        '| tee "$3/scores.tsv" | p estimate-prior --scores - --out "$3/prior.json"; '
+        'p posterior --scores - --prior "$3/prior.json" --out - < "$3/scores.tsv" | wc -l; '
+        'set +o pipefail; p posterior --scores "$3/scores.tsv" --alpha 0.2 --out - | head -1'
+    )
+    done = subprocess.run(
+        ["bash", "-c", script, "-", tables[1], tables[3], str(tmp_path)],
+        env={**os.environ, "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    count, header = done.stdout.splitlines()
+    assert int(count) == 551
+    assert header.split("\t")[:3] == ["id", "set", "score"]
+    assert "rror" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("sent", "code", "left"),
+    [(signal.SIGKILL, -9, 1), (signal.SIGTERM, 143, 0), (signal.SIGINT, 130, 0)],
+)
+def test_a_stopped_write_leaves_the_old_file_whole(sent, code, left, tmp_path):
+    target = tmp_path / "scores.tsv"
+    target.write_text("old")
+    program = (
+        "import sys, time; from pu_noise_cli import cli, tables\n"
+        "def slow(**_):\n"
+        "    with tables.write_atomically(sys.argv[-1]) as file:\n"
+        "        file.write(b'half'); file.flush(); print('writing', flush=True); time.sleep(60)\n"
+        "cli.cli.commands['simulate'].callback = slow\n"
+        "name = sys.argv.pop(); sys.argv += ['simulate', '--out-dir', 'x']\n"
+        "sys.argv.append(name); sys.argv[1:] = ['simulate', '--out-dir', name]\n"
+        "cli.main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(target)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "writing\n"
+    time.sleep(0.1)
+    process.send_signal(sent)
+    assert process.wait(20) == code
+    process.stdout.close()
+    assert target.read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1 + left
+
+
+def test_a_bug_shows_its_traceback_and_exits_with_1():
+    program = (
+        "from pu_noise_cli import cli\n"
+        "def bug(**_): raise ZeroDivisionError\n"
+        "cli.cli.commands['schema'].callback = bug\n"
+        "import sys; sys.argv = ['punoise', 'schema', 'prior']; cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+
+
+def test_version_is_a_bare_number_and_quick():
+    """At most three times what importing click costs, the best of several runs of each."""
+    import pu_noise_cli
+
+    def best(command: list[str]) -> float:
+        times = []
+        for _ in range(7):
+            start = time.perf_counter()
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            times.append(time.perf_counter() - start)
+        assert done.stdout in ("", f"{pu_noise_cli.__version__}\n")
+        return min(times)
+
+    assert best([*COMMAND, "--version"]) < 3 * best([sys.executable, "-c", "import click"])
