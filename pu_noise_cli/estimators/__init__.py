@@ -1,6 +1,19 @@
 """The estimators of α and β, one file per method."""
 
-from . import auto, bound
+from . import alphamax, auto, bound, elkan_noto, msgmm, multivariate
 from .base import ESTIMATORS, Curve, Estimate, Estimator, Samples, Settings
 
-__all__ = ["ESTIMATORS", "Curve", "Estimate", "Estimator", "Samples", "Settings", "auto", "bound"]
+__all__ = [
+    "ESTIMATORS",
+    "Curve",
+    "Estimate",
+    "Estimator",
+    "Samples",
+    "Settings",
+    "alphamax",
+    "auto",
+    "bound",
+    "elkan_noto",
+    "msgmm",
+    "multivariate",
+]
