@@ -1,9 +1,21 @@
-"""The transform: classifiers of labeled against unlabeled rows, by name."""
+"""Classifiers of labeled against unlabeled rows, and the models that they give."""
 
+from __future__ import annotations
+
+from . import auto, logistic, networks, trees
 from .base import Classifier, Model
-from .logistic import Linear, logistic
 
-CLASSIFIERS: dict[str, Classifier] = {"logistic": logistic}
-MODELS: dict[str, type[Model]] = {"logistic": Linear}
-
-__all__ = ["CLASSIFIERS", "MODELS"]
+CLASSIFIERS: dict[str, Classifier] = {
+    "auto": auto.auto,
+    "networks": networks.networks,
+    "boosting": trees.boosting,
+    "forest": trees.forest,
+    "logistic": logistic.logistic,
+}
+MODELS: dict[str, type[Model]] = {
+    "auto": auto.Chosen,
+    "networks": networks.Networks,
+    "boosting": trees.Trees,
+    "forest": trees.Trees,
+    "logistic": logistic.Linear,
+}

@@ -52,7 +52,10 @@ def logistic(training: Training, *, seed: int, threads: int, progress: Progress)
     def fit(held_out: int) -> Linear:
         seen = fold != held_out
         labeled = training.labeled[seen]
-        model = LogisticRegression(C=1 / np.sqrt(labeled.sum()), max_iter=1000)
+        # a normal prior that gives the logit unit variance; balancing adds weight, not evidence
+        share = labeled.mean()
+        strength = 4 * share * (1 - share) / training.features.shape[1]
+        model = LogisticRegression(C=strength, max_iter=1000)
         model.fit(training.features[seen], labeled, sample_weight=balanced(labeled))
         return Linear(model.coef_[0].astype(np.float64), float(model.intercept_[0]))
 
