@@ -5,31 +5,46 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from . import __version__
 from .console import Console
-from .errors import ClosedPipe, EstimationError, InputError, PunoiseError, StrictError, UsageError
+from .errors import (
+    ClosedPipe,
+    EstimationError,
+    InputError,
+    Notice,
+    PunoiseError,
+    StrictError,
+    UsageError,
+)
 from .options import (
     SHARE,
     column_options,
     common_options,
     joined,
     prior_options,
+    prior_source_options,
+    strict_option,
     table_options,
     transform_options,
 )
 
 if TYPE_CHECKING:
     from .estimators import Settings
+    from .posterior import PriorShares
     from .prior import Prior
     from .rows import Rows
     from .transform.scoring import TransformSettings
 
-EXIT_INTERRUPTED, EXIT_TERMINATED = 130, 143
+OF_TABLES = (
+    *("labeled", "unlabeled", "table", "label_column", "id_column", "group_column", "features"),
+    *("drop_columns", "na", "categorical", "transform", "score_column", "lower_is_positive"),
+    *("classifier", "max_train_rows"),
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -72,13 +87,16 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     punoise run --labeled labeled.csv --unlabeled unlabeled.csv --out-dir results
     """
     from . import pipeline
-    from .tables import make_directory, write_json
+    from .outputs import make_directory, write_json
 
     console = _start(given)
-    make_directory(given["out_dir"])
+    out_dir = given["out_dir"]
     try:
+        rows = _open_rows(given)
+        make_directory(out_dir)
+        pipeline.check_run_targets(out_dir)
         result = pipeline.run(
-            _open_rows(given),
+            rows,
             _transform_settings(given),
             _settings(given),
             method=given["method"],
@@ -86,18 +104,20 @@ def run(ctx: click.Context, /, **given: Any) -> None:
             table_format=given["table_format"],
             options={name: value for name, value in ctx.params.items() if value not in (None, ())},
             console=console,
-            out_dir=given["out_dir"],
+            out_dir=out_dir,
         )
     except (InputError, EstimationError) as error:
         failed = _failed_prior(given, error, console)
-        write_json(os.path.join(given["out_dir"], "prior.json"), failed.as_json())
+        make_directory(out_dir)
+        write_json(os.path.join(out_dir, "prior.json"), failed.as_json())
+        pipeline.remove_other_outputs(out_dir, keep=["prior.json"])
         return
     _report(result.prior, console)
     sure = result.calibration.sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
     console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
-    console.say(f"files  {', '.join(result.files)} in {given['out_dir']}")
+    console.say(f"files  {', '.join(result.files)} in {out_dir}")
     console.warn(result.calibration.notices)
-    _check_strict(given, [*result.prior.notices, *result.calibration.notices])
+    _check_strict(given, *result.notices)
 
 
 @cli.command()
@@ -106,6 +126,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
 @click.option("--out", required=True, metavar="SCORES", help="Where the scores go.")
 @click.option("--model-out", metavar="MODEL", help="Where the trained model goes, for 'score'.")
 @transform_options
+@strict_option
 @common_options
 def transform(**given: Any) -> None:
     """Score each row by a classifier of labeled against unlabeled rows.
@@ -116,19 +137,17 @@ def transform(**given: Any) -> None:
     punoise transform --labeled labeled.csv --unlabeled unlabeled.csv --out scores.tsv
     """
     from . import pipeline
-    from .tables import check_table_target, check_target, write_atomically
-    from .transform.store import save_model
+    from .outputs import check_distinct, check_table_target, check_target
 
     console = _start(given)
     check_table_target(given["out"])
     if given["model_out"] is not None:
         check_target(given["model_out"])
+    check_distinct([given["out"], given["model_out"]], _inputs(given))
     trained = pipeline.transform(
-        _open_rows(given), _transform_settings(given), console, given["out"]
+        _open_rows(given), _transform_settings(given), console, given["out"], given["model_out"]
     )
-    if given["model_out"] is not None:
-        with write_atomically(given["model_out"]) as file:
-            save_model(trained.model, file)
+    _check_strict(given, *trained.notices)
 
 
 @cli.command()
@@ -147,16 +166,20 @@ def score(**given: Any) -> None:
     punoise score --model model.punoise --table new.csv --out new_scores.tsv
     """
     from . import pipeline
+    from .outputs import check_distinct, check_table_target
     from .rows import Rows
-    from .tables import check_table_target, open_table, read_bytes
+    from .tables import open_table, read_bytes
     from .transform.store import load_model
 
     console = _start(given)
     check_table_target(given["out"])
-    model = load_model(given["model"], read_bytes(given["model"]))
+    check_distinct([given["out"]], _inputs(given))
+    model, _ = load_model(given["model"], read_bytes(given["model"]))
     table = open_table(given["table"])
     features = [column.name for column in model.encoding.columns]
-    rows = Rows.matched([table], features=features, id_column=given["id_column"])
+    rows = Rows.matched(
+        [table], features=features, id_column=given["id_column"], wanted_by="the model"
+    )
     extra = [c for c in table.columns if c not in features and c != given["id_column"]]
     if extra:
         console.say(f"punoise: {table.name}: not in the model and left out: {', '.join(extra)}")
@@ -172,34 +195,53 @@ def score(**given: Any) -> None:
 @transform_options
 @prior_options
 @common_options
-def estimate_prior(**given: Any) -> None:
+@click.pass_context
+def estimate_prior(ctx: click.Context, /, **given: Any) -> None:
     """Estimate alpha and beta, from scores or from the tables themselves.
 
     \b
     punoise estimate-prior --scores scores.tsv --out prior.json
     punoise estimate-prior --labeled labeled.csv --unlabeled unlabeled.csv
     """
-    from .tables import check_target, write_json
+    from .outputs import check_distinct, check_target, write_json
 
     console = _start(given)
     check_target(given["out"])
+    check_distinct([given["out"]], _inputs(given))
     try:
-        prior = _prior(given, console)
+        prior, notices = _prior(ctx, console)
     except (InputError, EstimationError) as error:
         write_json(given["out"], _failed_prior(given, error, console).as_json())
         return
     write_json(given["out"], prior.as_json())
     _report(prior, console)
-    _check_strict(given, prior.notices)
+    _check_strict(given, *notices, *prior.notices)
 
 
 @cli.command()
-@click.option("--scores", required=True, metavar="SCORES", help="Scores that 'transform' wrote.")
-@click.option("--prior", metavar="PRIOR.json", help="What 'estimate-prior' wrote.")
-@click.option("--alpha", type=SHARE, help="Your own alpha, instead of --prior.")
-@click.option("--beta", type=SHARE, help="Your own beta, with --alpha; by default 1.")
+@click.option(
+    "--scores", required=True, metavar="SCORES", help="What 'transform' or 'score' wrote."
+)
+@prior_source_options
 @click.option("--out", required=True, metavar="POSTERIOR", help="Where the posteriors go.")
-@click.option("--strict", is_flag=True, help="Exit with 4 if there is any warning.")
+@click.option(
+    "--model",
+    metavar="MODEL",
+    help="For new rows, that is scores by 'score': calibrate by the rows MODEL was trained on.",
+)
+@click.option("--bounds", is_flag=True, help="Add one-sided 95 % bounds on the posterior.")
+@click.option("--fdr", type=SHARE, help="Add a column 'call': the fdr is at most this.")
+@click.option(
+    "--evidence",
+    metavar="acmg|FILE",
+    help="Add the evidence strength that the bounds support, by the ACMG's rules or your own.",
+)
+@click.option(
+    "--target-alpha",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Give posterior and fdr for a population with this share of positives.",
+)
+@strict_option
 @common_options
 def posterior(**given: Any) -> None:
     """The probability of each row that it is positive.
@@ -209,27 +251,72 @@ def posterior(**given: Any) -> None:
     punoise posterior --scores scores.tsv --alpha 0.0441 --beta 0.99 --out posterior.tsv
     """
     from . import pipeline
+    from .evidence import levels
+    from .outputs import check_distinct, check_table_target
     from .posterior import calibrate
-    from .prior import prior_of_json
-    from .tables import check_table_target, read_json
+    from .tables import read_bytes, read_rule
+    from .transform.store import load_model
 
     console = _start(given)
     check_table_target(given["out"])
-    if (given["prior"] is None) == (given["alpha"] is None):
-        raise UsageError("give either --prior, or --alpha (and --beta)")
-    if given["prior"] is not None:
-        if given["beta"] is not None:
-            raise UsageError("--beta goes with --alpha; --prior has its own")
-        alpha, beta = prior_of_json(given["prior"], read_json(given["prior"]))
+    check_distinct([given["out"]], _inputs(given))
+    prior = _prior_shares(given)
+    target = given["target_alpha"]
+    rule = []
+    if given["evidence"] is not None:
+        population = prior.alpha if target is None else target
+        rule = levels(given["evidence"], read_rule(given["evidence"]), population)
+    scored = pipeline.ScoredRows.open(given["scores"], with_set=given["model"] is None)
+    if given["model"] is None:
+        sketch = scored.sketch()
     else:
-        alpha, beta = given["alpha"], 1.0 if given["beta"] is None else given["beta"]
-        if alpha >= beta:
-            raise UsageError(f"--alpha {alpha} must be below --beta {beta}")
-    scored = pipeline.ScoredRows.open(given["scores"])
-    calibration = calibrate(scored.sketch(), alpha, beta, match_prior=given["prior"] is not None)
-    pipeline.posterior(scored, calibration, given["out"])
+        _, sketch = load_model(given["model"], read_bytes(given["model"]))
+    calibration = calibrate(sketch, prior, given["calibrator"])
+    request = pipeline.PosteriorRequest(
+        given["bounds"], given["fdr"], rule, target, given["calibrator"], given["seed"]
+    )
+    columns = pipeline.posterior_columns(calibration, request)
+    counts = pipeline.posterior(scored, sketch, columns, given["out"])
+    if given["fdr"] is not None:
+        console.say(f"calls  {counts['True']} unlabeled rows have an fdr of at most {given['fdr']}")
+    for level in rule:
+        console.say(f"{counts[level.name]:>9}  {level.name} (posterior {level.posterior:.4g})")
     console.warn(calibration.notices)
-    _check_strict(given, calibration.notices)
+    _check_strict(given, *calibration.notices)
+
+
+@cli.command()
+@click.option("--scores", required=True, metavar="SCORES", help="Scores that 'transform' wrote.")
+@prior_source_options
+@click.option(
+    "--threshold",
+    type=float,
+    multiple=True,
+    help="Scores from which rows are called (repeat); by default every score there is.",
+)
+@click.option("--out", default="-", metavar="FILE", help="JSON or a table, by its name.")
+@common_options
+def performance(**given: Any) -> None:
+    """How good the score is at telling positives from negatives.
+
+    Precision, recall and the like on the population of the unlabeled rows, though none of their
+    classes is known, with 95 % intervals.
+
+    \b
+    punoise performance --scores scores.tsv --prior prior.json --threshold 0.5 --out perf.json
+    """
+    from . import pipeline
+    from .outputs import check_distinct, check_target
+
+    console = _start(given)
+    check_target(given["out"])
+    check_distinct([given["out"]], _inputs(given))
+    prior = _prior_shares(given)
+    sketch = pipeline.ScoredRows.open(given["scores"]).sketch()
+    auc = pipeline.performance(
+        sketch, prior, given["calibrator"], given["threshold"], given["seed"], given["out"]
+    )
+    console.say(f"AUC    {auc}  positives against negatives")
 
 
 @cli.command()
@@ -247,8 +334,8 @@ def simulate(**given: Any) -> None:
     punoise simulate --out-dir simulated --alpha 0.2 --beta 0.95
     """
     from . import pipeline
+    from .outputs import make_directory
     from .simulate import simulate as draw
-    from .tables import make_directory
 
     _start(given)
     make_directory(given["out_dir"])
@@ -267,7 +354,10 @@ def schema(document: str, **given: Any) -> None:
     """
     from importlib.resources import files
 
-    click.echo(files("pu_noise_cli.schemas").joinpath(f"{document}.json").read_text(), nl=False)
+    from .outputs import write_atomically
+
+    with write_atomically("-") as file:
+        file.write(files("pu_noise_cli.schemas").joinpath(f"{document}.json").read_bytes())
 
 
 def _start(given: dict[str, Any]) -> Console:
@@ -332,25 +422,56 @@ def _transform_settings(given: dict[str, Any]) -> TransformSettings:
 def _settings(given: dict[str, Any]) -> Settings:
     from .estimators import Settings
 
-    return Settings(given["beta"], given["seed"], given["elkan_noto_estimator"])
+    return Settings(given["beta"], given["seed"], given["elkan_noto_estimator"], given["elbow"])
 
 
-def _prior(given: dict[str, Any], console: Console) -> Prior:
-    """Estimate from --scores, or from tables that are scored on the way."""
+def _inputs(given: dict[str, Any]) -> list[str | None]:
+    """The files a command reads, which none of its outputs may replace."""
+    return [
+        given.get(name) for name in ("labeled", "unlabeled", "table", "scores", "prior", "model")
+    ]
+
+
+def _prior(ctx: click.Context, console: Console) -> tuple[Prior, Sequence[Notice]]:
+    """Estimate from --scores, or from tables that are scored on the way, with its warnings."""
     from . import pipeline
     from .prior import estimate_prior
 
-    samples = None
+    given = ctx.params
+    samples, notices = None, tuple[Notice, ...]()
     if given["scores"] is not None:
-        if given["labeled"] or given["unlabeled"] or given["table"]:
-            raise UsageError("give either --scores or tables, not both")
+        for option in OF_TABLES:
+            if ctx.get_parameter_source(option) is not click.core.ParameterSource.DEFAULT:
+                raise UsageError(
+                    f"--{option.replace('_', '-')} goes with tables, not with --scores"
+                )
         sketch = pipeline.ScoredRows.open(given["scores"]).sketch()
     else:
-        rows = _open_rows(given)
-        sketch, model = pipeline.sketch_tables(rows, _transform_settings(given), console)
+        rows, transform = _open_rows(given), _transform_settings(given)
+        sketch, trained = pipeline.sketch_tables(rows, transform, console)
+        notices = trained.notices
         if pipeline.needs_features(given["method"]):
-            samples = pipeline.feature_samples(rows, model)
-    return estimate_prior(sketch, given["method"], _settings(given), samples, given["sample"])
+            samples = pipeline.feature_samples(rows, trained.model, transform)
+    settings = _settings(given)
+    return estimate_prior(sketch, given["method"], settings, samples, given["sample"]), notices
+
+
+def _prior_shares(given: dict[str, Any]) -> PriorShares:
+    """α and β from --prior, or the user's own."""
+    from .posterior import PriorShares
+    from .prior import prior_shares
+    from .tables import read_json
+
+    if (given["prior"] is None) == (given["alpha"] is None):
+        raise UsageError("give either --prior, or --alpha (and --beta)")
+    if given["prior"] is not None:
+        if given["beta"] is not None:
+            raise UsageError("--beta goes with --alpha; --prior has its own")
+        return prior_shares(given["prior"], read_json(given["prior"]))
+    alpha, beta = given["alpha"], 1.0 if given["beta"] is None else given["beta"]
+    if alpha >= beta:
+        raise UsageError(f"--alpha {alpha} must be below --beta {beta}")
+    return PriorShares(alpha, beta, estimated=False)
 
 
 def _failed_prior(given: dict[str, Any], error: PunoiseError, console: Console) -> Prior:
@@ -370,7 +491,7 @@ def _report(prior: Prior, console: Console) -> None:
         console.say(line)
 
 
-def _check_strict(given: dict[str, Any], notices: Any) -> None:
+def _check_strict(given: dict[str, Any], *notices: Notice) -> None:
     if given["strict"] and notices:
         codes = ", ".join(notice.code for notice in notices)
         raise StrictError(f"warnings under --strict: {codes}")
@@ -380,13 +501,14 @@ class Terminated(BaseException):
     """The process was asked to end; raised so that temporary files are removed on the way out."""
 
 
-def _terminate(*_: object) -> NoReturn:
-    raise Terminated
+def _terminate(number: int, _: object) -> NoReturn:
+    raise Terminated(number)
 
 
 def main() -> NoReturn:
     """Run the command line; every exit code is decided here."""
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _terminate)
     sys.exit(_exit_code(lambda: cli.main(prog_name="punoise", standalone_mode=False)))
 
 
@@ -397,15 +519,18 @@ def _exit_code(command: Callable[[], Any]) -> int:
         return error.exit_code
     except PunoiseError as error:
         return _fail(str(error), error.exit_code)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
     except click.ClickException as error:
-        return _fail(error.format_message().replace("\n", " "), error.exit_code)
+        return _fail(error.format_message(), error.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        return EXIT_INTERRUPTED
-    except Terminated:
-        return EXIT_TERMINATED
+        return 128 + signal.SIGINT
+    except Terminated as error:
+        return 128 + int(error.args[0])
     return code if isinstance(code, int) else 0
 
 
 def _fail(message: str, exit_code: int) -> int:
-    click.echo(f"punoise: error: {message}", err=True)
+    click.echo(f"punoise: error: {' '.join(message.split())}", err=True)
     return exit_code

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from .errors import InputError, Notice
-from .rows import Chunk, Rows, as_text
+from .rows import Chunk, Rows, as_text, shown
 
 MISSING_TEXTS = (
     *("", ".", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "-nan"),
@@ -24,7 +24,6 @@ BOOLEANS = {"true": 1.0, "false": 0.0}
 NUMERIC_SHARE = 0.9  # of the values read as numbers: the column is numeric
 MIN_LEVEL_ROWS, MAX_LEVELS = 10, 64  # rarer categories, or further ones, are pooled
 MAX_COUNTED_LEVELS = 1 << 16
-MAX_NUMBER_LEVELS = 1000  # distinct numbers in a text column; with more it is no category
 
 Kind = Literal["number", "boolean", "category"]
 
@@ -94,8 +93,11 @@ def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> NDArray[n
         values, known = numbers.values, ~np.isnan(numbers.values)
         if column.kind == "boolean":
             values, known = _booleans(numbers)
-        if numbers.odd is not None and not known[numbers.odd].all():
-            raise _odd_text_error(chunk, column.name, int(numbers.odd[~known[numbers.odd]][0]))
+        odd = numbers.odd[~known[numbers.odd]]
+        if len(odd):  # only in new rows: those of the training have all been looked at
+            row = int(odd[0])
+            text = shown(chunk.batch[column.name][row].as_py())
+            raise chunk.error(column.name, f"has text {text}", row, ", where the model has numbers")
         if np.isinf(values).any():
             raise _infinite_error(chunk, column.name, int(np.isinf(values).argmax()))
         missing = ~known
@@ -105,33 +107,31 @@ def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> NDArray[n
     return np.column_stack(indicators).astype(np.float64)
 
 
+NO_ROWS = np.empty(0, np.int64)
+
+
 @dataclass(frozen=True)
 class _Numbers:
     """A column read as numbers; NaN where missing and at the `odd` rows, which hold other text."""
 
     values: NDArray[np.float64]
-    odd: NDArray[np.int64] | None
-    text: pa.Array | None  # trimmed, null where missing; only of text columns
+    odd: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS)
+    text: pa.Array | None = None  # trimmed, null where missing; only of text columns
 
     @classmethod
     def of(cls, chunk: Chunk, name: str, na: Sequence[str]) -> _Numbers:
         column = chunk.batch[name]
-        if not _is_text(column.type):
-            return cls(_cast_numbers(chunk, name, column), None, None)
+        if not pa.types.is_string(column.type):
+            return cls(_cast_numbers(chunk, name, column))
         text = pc.utf8_trim_whitespace(column)
         text = pc.if_else(_is_missing(text, na), pa.scalar(None, text.type), text)
-        odd = None
         try:
-            numbers = pc.cast(text, pa.float64())
+            return cls(_as_floats(pc.cast(text, pa.float64())), text=text)
         except pa.ArrowInvalid:
             fits = pc.match_substring_regex(text, NUMBER)
             odd = np.flatnonzero(np.asarray(pc.fill_null(pc.invert(fits), False)))
             numbers = pc.cast(pc.if_else(fits, text, pa.scalar(None, text.type)), pa.float64())
-        return cls(_as_floats(numbers), odd, text)
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+            return cls(_as_floats(numbers), odd, text)
 
 
 def _as_floats(column: pa.Array) -> NDArray[np.float64]:
@@ -149,8 +149,8 @@ def _cast_numbers(chunk: Chunk, name: str, column: pa.Array) -> NDArray[np.float
         or pa.types.is_null(kind)
     ):
         raise InputError(
-            f"{chunk.table.name}: column {name!r} has type {kind}, which is neither number, truth "
-            f"value nor text; leave it out with --drop-columns {name}"
+            f"{chunk.file}: column {shown(name)} has type {kind}, which is neither number, truth "
+            "value nor text; leave it out with --drop-columns"
         )
     return _as_floats(pc.cast(column, pa.float64(), safe=False))
 
@@ -171,17 +171,15 @@ def _booleans(numbers: _Numbers) -> tuple[NDArray[np.float64], NDArray[np.bool_]
 
 
 def _odd_text_error(chunk: Chunk, name: str, row: int) -> InputError:
-    text = chunk.batch[name][row].as_py()
-    return InputError(
-        f"{chunk.table.name}: column {name!r} has text {text!r} in {chunk.place(row)}; mark "
-        f"missing values with --na {text!r}, or read the column as text with --categorical {name}"
+    text = shown(chunk.batch[name][row].as_py())
+    remedy = (
+        f"; mark missing values with --na {text}, or read the column as text with --categorical"
     )
+    return chunk.error(name, f"has text {text}", row, remedy)
 
 
 def _infinite_error(chunk: Chunk, name: str, row: int) -> InputError:
-    return InputError(
-        f"{chunk.table.name}: column {name!r} has an infinite value in {chunk.place(row)}"
-    )
+    return chunk.error(name, "has an infinite value", row)
 
 
 @dataclass
@@ -193,7 +191,6 @@ class Profile:
     numbers: int = 0
     booleans: int = 0
     levels: Counter[str] = field(default_factory=Counter)
-    gave_up: bool = False  # on counting levels, as the values seemed to be numbers
     typed: bool = False  # the file itself says that it holds numbers
     odd: InputError | None = None  # the first text among the numbers
     infinite: InputError | None = None
@@ -212,39 +209,43 @@ class Profile:
         return "boolean" if self.booleans == self.values else "category"
 
     def add(self, chunk: Chunk, name: str, na: Sequence[str], as_category: bool) -> None:
-        """Take in a chunk's values."""
+        """Take in a chunk's values; of text, only what is no number is counted by level."""
         self.rows += chunk.batch.num_rows
         if as_category:
             text = as_text(chunk, name)
-            self.missing += int(pc.sum(_is_missing(text, na)).as_py() or 0)
-            self._count_levels(text, na)
+            missing = _is_missing(text, na)
+            self.missing += int(pc.sum(missing).as_py() or 0)
+            self.count(text.filter(pc.invert(missing)))
             return
         numbers = _Numbers.of(chunk, name, na)
         found = int(np.count_nonzero(~np.isnan(numbers.values)))
-        odd = 0 if numbers.odd is None else len(numbers.odd)
+        self.missing += chunk.batch.num_rows - found - len(numbers.odd)
+        if pa.types.is_boolean(chunk.batch[name].type):
+            self.booleans += found
+            return
         self.typed |= numbers.text is None and found > 0
         self.numbers += found
-        self.missing += chunk.batch.num_rows - found - odd
         if self.infinite is None and np.isinf(numbers.values).any():
             self.infinite = _infinite_error(chunk, name, int(np.isinf(numbers.values).argmax()))
-        if numbers.odd is not None and odd:
+        if len(numbers.odd):
             _, known = _booleans(numbers)
             self.booleans += int(np.count_nonzero(known[numbers.odd]))
+            self.count(as_text(chunk, name).take(pa.array(numbers.odd)))
             if self.odd is None:
                 self.odd = _odd_text_error(chunk, name, int(numbers.odd[0]))
-        if numbers.text is not None and not self.gave_up:
-            self._count_levels(as_text(chunk, name), na)
 
-    def _count_levels(self, text: pa.Array, na: Sequence[str]) -> None:
-        counts = pc.value_counts(text.filter(pc.invert(_is_missing(text, na))))
-        if self.kind == "number" and len(counts) + len(self.levels) > MAX_NUMBER_LEVELS:
-            self.gave_up = True
-            self.levels.clear()
-            return
-        for entry in counts:
-            level, count = entry["values"].as_py(), entry["counts"].as_py()
+    def add_numbers(self, chunk: Chunk, name: str, na: Sequence[str]) -> None:
+        """Count by level the values that read as numbers, in a column that proved a category."""
+        numbers = _Numbers.of(chunk, name, na)
+        self.count(as_text(chunk, name).filter(pa.array(~np.isnan(numbers.values))))
+
+    def count(self, text: pa.Array) -> None:
+        """Count values by level, the first MAX_COUNTED_LEVELS of them."""
+        counts = pc.value_counts(text)
+        levels, rows = counts.field("values").to_pylist(), counts.field("counts").to_pylist()
+        for level, number in zip(levels, rows, strict=True):
             if level in self.levels or len(self.levels) < MAX_COUNTED_LEVELS:
-                self.levels[level] += count
+                self.levels[level] += number
 
 
 Profiles = dict[str, list[Profile]]  # by column, one for each table
@@ -264,9 +265,20 @@ class Profiler:
         self.profiles: Profiles = {c: [Profile() for _ in rows.tables] for c in rows.features}
 
     def add(self, chunk: Chunk) -> None:
-        position = self.tables.index(chunk.table)
         for name, profiles in self.profiles.items():
-            profiles[position].add(chunk, name, self.na, name in self.categorical)
+            profiles[chunk.table].add(chunk, name, self.na, name in self.categorical)
+
+    def finish(self, rows: Rows) -> None:
+        """Where a category has levels that read as numbers, count those in a pass of their own."""
+        mixed = [
+            name
+            for name, profiles in self.profiles.items()
+            if name not in self.categorical and self._kind(name, profiles) == "category"
+            if any(profile.numbers for profile in profiles)
+        ]
+        for chunk in rows.chunks(mixed) if mixed else ():
+            for name in mixed:
+                self.profiles[name][chunk.table].add_numbers(chunk, name, self.na)
 
     def encoding(self) -> tuple[Encoding, list[Notice]]:
         """How the columns enter the matrix, once all rows have been added."""
@@ -280,11 +292,6 @@ class Profiler:
                         raise error
                 columns.append(Column(name, kind, missing))
                 continue
-            if any(profile.gave_up for profile in profiles):
-                raise InputError(
-                    f"column {name!r} holds both numbers and text; --categorical {name} reads it "
-                    "as text"
-                )
             counts = sum((profile.levels for profile in profiles), Counter())
             kept = _kept_levels(counts)
             values = sum(profile.values for profile in profiles)
@@ -293,8 +300,8 @@ class Profiler:
                 notices.append(
                     Notice(
                         "identifier-like-column",
-                        f"column {name!r} has {len(counts)} distinct texts in {values} rows and "
-                        f"tells little; is it an id (--id-column {name}) or a group?",
+                        f"column {shown(name)} has {len(counts)} distinct texts in {values} rows "
+                        "and tells little; is it an id (--id-column) or a group?",
                     )
                 )
         return Encoding(tuple(columns), self.na), notices
@@ -327,8 +334,8 @@ class Profiler:
             for table, profile in zip(self.tables, profiles, strict=True)
         ]
         raise InputError(
-            f"column {name!r} differs in kind between {' and '.join(described)}; "
-            f"--categorical {name} reads it as text in both"
+            f"column {shown(name)} differs in kind between {' and '.join(described)}; "
+            "--categorical reads it as text in both"
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -35,6 +36,12 @@ def _classifiers() -> Iterable[str]:
     return CLASSIFIERS
 
 
+def _calibrators() -> Iterable[str]:
+    from .posterior import CALIBRATORS
+
+    return CALIBRATORS
+
+
 class NameList(click.ParamType):  # type: ignore[type-arg]
     """Names separated by commas; the option may also be repeated."""
 
@@ -43,7 +50,8 @@ class NameList(click.ParamType):  # type: ignore[type-arg]
     def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
         if isinstance(value, tuple):
             return value
-        return tuple(name.strip() for name in value.split(",") if name.strip())
+        names = next(csv.reader([value], skipinitialspace=True))  # '"a,b",c' are two names
+        return tuple(name.strip() for name in names if name.strip())
 
 
 def joined(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
@@ -67,7 +75,18 @@ def _group(*options: Callable[[Command], Command]) -> Callable[[Command], Comman
     return apply
 
 
-SHARE = click.FloatRange(0, 1)
+class Share(click.FloatRange):
+    """A number from 0 to 1; what is no number is not within any range."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        share = float(super().convert(value, param, ctx))
+        if share != share:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return share
+
+
+SHARE = Share(0, 1)
+strict_option = click.option("--strict", is_flag=True, help="Exit with 4 if there is any warning.")
 
 table_options = _group(
     click.option("--labeled", metavar="FILE", help="Table of labeled positives."),
@@ -123,7 +142,7 @@ transform_options = _group(
     click.option(
         "--classifier",
         type=LazyChoice(_classifiers),
-        default="logistic",
+        default="networks",
         show_default=True,
         help="What learns the score.",
     ),
@@ -155,14 +174,33 @@ prior_options = _group(
         show_default=True,
         help="Which of Elkan and Noto's estimators.",
     ),
+    click.option(
+        "--elbow",
+        type=click.Choice(["robust", "authors"]),
+        default="robust",
+        show_default=True,
+        help="How AlphaMax finds the elbow: ours, or that of its authors for comparison.",
+    ),
     click.option("--sample", metavar="NAME", help="A sample name to put into the JSON."),
-    click.option("--strict", is_flag=True, help="Exit with 4 if there is any warning."),
+    strict_option,
     click.option(
         "--on-failure",
         type=click.Choice(["exit", "write"]),
         default="exit",
         show_default=True,
         help="Where estimation or its input fails: exit, or write a JSON that says why and go on.",
+    ),
+)
+prior_source_options = _group(
+    click.option("--prior", metavar="PRIOR.json", help="What 'estimate-prior' wrote."),
+    click.option("--alpha", type=SHARE, help="Your own alpha, instead of --prior."),
+    click.option("--beta", type=SHARE, help="Your own beta, with --alpha; by default 1."),
+    click.option(
+        "--calibrator",
+        type=LazyChoice(_calibrators),
+        default="isotonic",
+        show_default=True,
+        help="How scores become p(S=1|x).",
     ),
 )
 common_options = _group(

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,44 +18,64 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from . import __version__
 from .console import Console
-from .errors import InputError
+from .errors import InputError, Notice
 from .estimators import ESTIMATORS, Samples, Settings
+from .evidence import Level, strengths
 from .features import Column, Encoding
-from .posterior import Calibration, calibrate
-from .prior import Prior, estimate_prior
+from .outputs import check_target, table_writer, write_atomically, write_json
+from .performance import interval
+from .performance import performance as measure
+from .posterior import (
+    Calibration,
+    PriorShares,
+    calibrate,
+    posterior_bounds,
+    replicates,
+    shift_prior,
+)
+from .prior import Prior, estimate_prior, prior_shares
 from .rows import Chunk, Rows
 from .simulate import Simulation
 from .sketch import Sketch
-from .tables import open_table, table_writer, write_atomically, write_json
+from .tables import open_table
+from .transform.sampling import RowSample
 from .transform.scoring import ScoreModel, Trained, TransformSettings, check_sizes, train
 from .transform.store import save_model
 
 SET_NAMES = np.array(["unlabeled", "labeled"])
-POSTERIOR_FIELDS = ("tau", "posterior", "lr", "fdr", "posterior_labeled")
 SCORE_COLUMN = Encoding((Column("score", "number"),))
+EMPTY_SKETCH = Sketch.of(np.empty(0), np.empty(0))
 
 
-def transform(rows: Rows, settings: TransformSettings, console: Console, out: str) -> Trained:
-    """Train on the rows and write their honest scores to SCORES."""
+def transform(
+    rows: Rows, settings: TransformSettings, console: Console, out: str, model_out: str | None
+) -> Trained:
+    """Train on the rows; write their honest scores to SCORES and, where wanted, the model."""
     with console.progress("transform") as progress:
         trained = train(rows, settings, progress)
+    sketch = EMPTY_SKETCH
     with table_writer(out, _scores_schema(with_set=True)) as write:
         for chunk, scores in trained.score_all(rows, settings.threads):
             write(_scores_batch(rows, chunk, scores, with_set=True))
+            sketch = _added(sketch, chunk, scores)
+    if model_out is not None:
+        with write_atomically(model_out) as file:
+            save_model(trained.model, sketch, file)
     _tell(trained, console)
     return trained
 
 
 def sketch_tables(
     rows: Rows, settings: TransformSettings, console: Console
-) -> tuple[Sketch, ScoreModel]:
-    """The sketch of the rows' honest scores, and the model behind them."""
+) -> tuple[Sketch, Trained]:
+    """The sketch of the rows' honest scores, and what they come from."""
     with console.progress("transform") as progress:
         trained = train(rows, settings, progress)
     sketch = _sketch(trained.score_all(rows, settings.threads))
     _tell(trained, console)
-    return sketch, trained.model
+    return sketch, trained
 
 
 def _tell(trained: Trained, console: Console) -> None:
@@ -67,11 +88,14 @@ def _tell(trained: Trained, console: Console) -> None:
 
 
 def _sketch(scored: Iterator[tuple[Chunk, NDArray[np.float64]]]) -> Sketch:
-    sketch = Sketch.of(np.empty(0), np.empty(0))
+    sketch = EMPTY_SKETCH
     for chunk, scores in scored:
-        part = Sketch.of(scores[chunk.labeled], scores[~chunk.labeled])
-        sketch = Sketch.merge([sketch, part])
+        sketch = _added(sketch, chunk, scores)
     return sketch
+
+
+def _added(sketch: Sketch, chunk: Chunk, scores: NDArray[np.float64]) -> Sketch:
+    return Sketch.merge([sketch, Sketch.of(scores[chunk.labeled], scores[~chunk.labeled])])
 
 
 def score(rows: Rows, model: ScoreModel, threads: int, out: str) -> int:
@@ -81,6 +105,8 @@ def score(rows: Rows, model: ScoreModel, threads: int, out: str) -> int:
         for chunk in rows.chunks([*rows.features, *rows.id_and_group]):
             write(_scores_batch(rows, chunk, model.score(chunk, threads), with_set=False))
             count += chunk.batch.num_rows
+        if count == 0:
+            raise InputError(f"{rows.tables[0].name}: the table has no rows")
     return count
 
 
@@ -101,16 +127,17 @@ def _scores_batch(
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """A SCORES file."""
+    """A SCORES file; that of new rows does not say which are labeled."""
 
     rows: Rows
 
     @classmethod
-    def open(cls, name: str) -> ScoredRows:
+    def open(cls, name: str, with_set: bool = True) -> ScoredRows:
         table = open_table(name)
-        for column in ("id", "set", "score"):
-            table.require(column, "SCORES, which has the columns id, set and score")
-        rows = Rows.matched([table], features=["score"], id_column="id", label_column="set")
+        for column in ("id", "set", "score") if with_set else ("id", "score"):
+            table.require(column, "labeled and unlabeled scores (new ones need --model)")
+        label = "set" if with_set else None
+        rows = Rows.matched([table], features=["score"], id_column="id", label_column=label)
         return cls(rows)
 
     def chunks(self) -> Iterator[tuple[Chunk, NDArray[np.float64]]]:
@@ -118,8 +145,7 @@ class ScoredRows:
         for chunk in self.rows.chunks(["id", "score"]):
             scores = SCORE_COLUMN.encode(chunk)[:, 0]
             if np.isnan(scores).any():
-                place = chunk.place(int(np.isnan(scores).argmax()))
-                raise InputError(f"{chunk.table.name}: column 'score' has no value in {place}")
+                raise chunk.error("score", "has no value", int(np.isnan(scores).argmax()))
             yield chunk, scores
 
     def sketch(self) -> Sketch:
@@ -134,35 +160,128 @@ def needs_features(method: str) -> bool:
     return method == "all" or ESTIMATORS[method].needs == "features"
 
 
-def feature_samples(rows: Rows, model: ScoreModel) -> Samples:
-    """The feature tables as numbers, missing values at their column's mean."""
-    parts = [(model.encoding.encode(chunk), chunk.labeled) for chunk in rows.chunks(rows.features)]
-    matrix = np.concatenate([part for part, _ in parts])
-    labeled = np.concatenate([is_labeled for _, is_labeled in parts])
-    known = np.isfinite(matrix)
-    mean = np.where(known, matrix, 0).sum(0) / np.maximum(known.sum(0), 1)
-    matrix = np.where(known, matrix, mean)
-    return Samples(matrix[labeled], matrix[~labeled])
+def feature_samples(rows: Rows, model: ScoreModel, settings: TransformSettings) -> Samples:
+    """The feature tables as numbers, sampled as for training, gaps at their column's mean."""
+    samples = [RowSample(settings.max_train_rows, settings.seed) for _ in range(2)]
+    for chunk in rows.chunks(rows.features):
+        for sample, wanted in zip(samples, (chunk.labeled, ~chunk.labeled), strict=True):
+            sample.add(chunk, wanted)
+    matrices = []
+    for sample in samples:
+        sample.cut(settings.max_train_rows)
+        matrices.append(np.concatenate([model.encoding.encode(chunk) for chunk in sample.chunks]))
+    known = [~np.isnan(matrix) for matrix in matrices]
+    total = sum(np.where(k, m, 0).sum(0) for k, m in zip(known, matrices, strict=True))
+    mean = total / np.maximum(sum(k.sum(0) for k in known), 1)
+    return Samples(*(np.where(k, m, mean) for k, m in zip(known, matrices, strict=True)))
 
 
-def posterior(scored: ScoredRows, calibration: Calibration, out: str) -> None:
-    """Write POSTERIOR: every row of SCORES with what its score says."""
-    schema = pa.schema(
-        [
-            *_scores_schema(with_set=True),
-            *(pa.field(name, pa.float64()) for name in POSTERIOR_FIELDS),
-        ]
-    )
+@dataclass(frozen=True)
+class PosteriorRequest:
+    """What POSTERIOR is to hold beyond its standing columns."""
+
+    bounds: bool = False
+    fdr: float | None = None
+    levels: Sequence[Level] = ()
+    target_alpha: float | None = None
+    calibrator: str = "isotonic"
+    seed: int = 0
+
+
+def posterior_columns(
+    calibration: Calibration, request: PosteriorRequest
+) -> dict[str, NDArray[Any]]:
+    """The columns of POSTERIOR after the score, for each cell of the sketch."""
+    sketch = calibration.sketch
+    p, fdr = calibration.posterior, calibration.fdr
+    if request.target_alpha is not None:
+        p, fdr = shift_prior(calibration, request.target_alpha)
+    columns: dict[str, NDArray[Any]] = {
+        "tau": calibration.tau,
+        "posterior": p,
+        "lr": calibration.lr,
+        "fdr": fdr,
+        "posterior_labeled": calibration.posterior_labeled,
+    }
+    if request.bounds or request.levels:
+        copies = replicates(sketch, calibration.prior, request.calibrator, request.seed)
+        low, high = posterior_bounds(sketch, copies, request.target_alpha)
+        low, high = np.minimum(low, p), np.maximum(high, p)
+        if request.bounds:
+            columns |= {"posterior_low": low, "posterior_high": high}
+        if request.levels:
+            columns["evidence"] = strengths(request.levels, low, high)
+    if request.fdr is not None:
+        columns["call"] = fdr <= request.fdr
+    return columns
+
+
+def posterior(
+    scored: ScoredRows, sketch: Sketch, columns: dict[str, NDArray[Any]], out: str
+) -> Counter[str]:
+    """Write POSTERIOR; returns how many unlabeled rows are called, and of each strength."""
+    with_set = scored.rows.label_column is not None
+    if not with_set:
+        columns = {k: v for k, v in columns.items() if k != "posterior_labeled"}
+    fields = [pa.field(name, pa.array(values[:0]).type) for name, values in columns.items()]
+    schema = pa.schema([*_scores_schema(with_set), *fields])
+    counts: Counter[str] = Counter()
     with table_writer(out, schema) as write:
         for chunk, scores in scored.chunks():
-            cells = calibration.sketch.cells_of(scores)
-            batch = _scores_batch(scored.rows, chunk, scores, with_set=True)
-            values = {name: getattr(calibration, name)[cells] for name in POSTERIOR_FIELDS}
-            columns = [
-                pa.array(values[name], mask=~chunk.labeled if name == "posterior_labeled" else None)
-                for name in POSTERIOR_FIELDS
+            cells = sketch.cells_of(scores)
+            batch = _scores_batch(scored.rows, chunk, scores, with_set)
+            arrays = [
+                pa.array(
+                    values[cells], mask=~chunk.labeled if name == "posterior_labeled" else None
+                )
+                for name, values in columns.items()
             ]
-            write(pa.RecordBatch.from_arrays([*batch.columns, *columns], schema=schema))
+            write(pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=schema))
+            for name in {"call", "evidence"} & columns.keys():
+                kinds, numbers = np.unique(columns[name][cells][~chunk.labeled], return_counts=True)
+                counts.update(dict(zip(map(str, kinds), map(int, numbers), strict=True)))
+    return counts
+
+
+def performance(
+    sketch: Sketch,
+    prior: PriorShares,
+    calibrator: str,
+    thresholds: Sequence[float],
+    seed: int,
+    out: str,
+) -> str:
+    """Write the figures of the score as a classifier, with intervals; returns the AUC's."""
+    at = np.sort(np.array(thresholds)) if thresholds else sketch.scores
+    calibration = calibrate(sketch, prior, calibrator)
+    found = measure(calibration, at)
+    copies = [measure(copy, at) for copy in replicates(sketch, prior, calibrator, seed)]
+    auc_low, auc_high = interval([copy.auc for copy in copies], found.auc)
+    columns: dict[str, NDArray[np.float64]] = {
+        "threshold": at,
+        "posterior": calibration.posterior[sketch.cells_of(at)],
+        "called": found.called,
+    }
+    for name, values in found.measures.items():
+        low, high = interval([copy.measures[name] for copy in copies], values)
+        columns |= {name: values, f"{name}_low": low, f"{name}_high": high}
+    if out == "-" or out.endswith(".json"):
+        rows = [
+            {k: None if np.isnan(v) else float(v) for k, v in zip(columns, row, strict=True)}
+            for row in zip(*columns.values(), strict=True)
+        ]
+        document = {
+            "schema": "punoise.performance/1",
+            "punoise_version": __version__,
+            "auc": found.auc,
+            "auc_ci": [float(auc_low), float(auc_high)],
+            "thresholds": rows,
+        }
+        write_json(out, document)
+    else:
+        arrays = [pa.array(values, from_pandas=True) for values in columns.values()]
+        _write_table(out, pa.RecordBatch.from_arrays(arrays, list(columns)))
+    return f"{found.auc:.4f} [{auc_low:.4f}, {auc_high:.4f}]"
 
 
 @dataclass(frozen=True)
@@ -172,6 +291,25 @@ class RunOutput:
     prior: Prior
     calibration: Calibration
     files: tuple[str, ...]
+    notices: tuple[Notice, ...]  # of all steps
+
+
+RUN_OUTPUTS = (
+    *(f"{name}.{form}" for name in ("scores", "posterior") for form in ("parquet", "tsv", "csv")),
+    *("prior.json", "model.punoise", "provenance.json"),
+)
+
+
+def check_run_targets(out_dir: str) -> None:
+    """Stop, before any work is done, where one of run's files cannot be replaced."""
+    for name in RUN_OUTPUTS:
+        check_target(os.path.join(out_dir, name))
+
+
+def remove_other_outputs(out_dir: str, keep: Iterable[str]) -> None:
+    """Remove what an earlier run has left that this one did not write."""
+    for name in set(RUN_OUTPUTS) - set(keep):
+        Path(out_dir, name).unlink(missing_ok=True)
 
 
 def run(
@@ -189,24 +327,27 @@ def run(
     stage = Path(tempfile.mkdtemp(prefix=".punoise-", dir=out_dir))
     try:
         scores = str(stage / f"scores.{table_format}")
-        trained = transform(rows, transform_settings, console, scores)
-        with write_atomically(str(stage / "model.punoise")) as file:
-            save_model(trained.model, file)
+        model = str(stage / "model.punoise")
+        trained = transform(rows, transform_settings, console, scores, model)
         scored = ScoredRows.open(scores)
         sketch = scored.sketch()
-        samples = feature_samples(rows, trained.model) if needs_features(method) else None
+        samples = None
+        if needs_features(method):
+            samples = feature_samples(rows, trained.model, transform_settings)
         prior = estimate_prior(sketch, method, settings, samples, sample)
         write_json(str(stage / "prior.json"), prior.as_json())
-        assert prior.answer is not None
-        calibration = calibrate(sketch, prior.answer.alpha, prior.answer.beta)
-        posterior(scored, calibration, str(stage / f"posterior.{table_format}"))
+        calibration = calibrate(sketch, prior_shares("prior.json", prior.as_json()))
+        columns = posterior_columns(calibration, PosteriorRequest())
+        posterior(scored, sketch, columns, str(stage / f"posterior.{table_format}"))
         write_json(str(stage / "provenance.json"), provenance(rows, trained, options))
         names = sorted(path.name for path in stage.iterdir())
         for name in names:
             os.replace(stage / name, Path(out_dir) / name)
+        remove_other_outputs(out_dir, keep=names)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
-    return RunOutput(prior, calibration, tuple(names))
+    notices = (*trained.notices, *prior.notices, *calibration.notices)
+    return RunOutput(prior, calibration, tuple(names), notices)
 
 
 def write_simulation(simulation: Simulation, out_dir: str) -> None:
@@ -214,26 +355,24 @@ def write_simulation(simulation: Simulation, out_dir: str) -> None:
     for name, matrix in (("labeled", simulation.labeled), ("unlabeled", simulation.unlabeled)):
         features = [f"x{i}" for i in range(1, matrix.shape[1] + 1)]
         batch = pa.RecordBatch.from_arrays([pa.array(x) for x in matrix.T], features)
-        _write_csv(Path(out_dir) / f"{name}.csv", batch)
+        _write_table(str(Path(out_dir) / f"{name}.csv"), batch)
     classes = (simulation.labeled_y, simulation.unlabeled_y)
     truth = {
         "id": [str(i) for y in classes for i in range(len(y))],
         "set": np.repeat(SET_NAMES[::-1], [len(y) for y in classes]).tolist(),
         "y": np.concatenate(classes).astype(int),
     }
-    _write_csv(Path(out_dir) / "truth.csv", pa.RecordBatch.from_pydict(truth))
+    _write_table(str(Path(out_dir) / "truth.csv"), pa.RecordBatch.from_pydict(truth))
 
 
-def _write_csv(path: Path, batch: pa.RecordBatch) -> None:
-    with table_writer(str(path), batch.schema) as write:
+def _write_table(name: str, batch: pa.RecordBatch) -> None:
+    with table_writer(name, batch.schema) as write:
         write(batch)
 
 
 def provenance(rows: Rows, trained: Trained, options: dict[str, Any]) -> dict[str, Any]:
     """What a run was made of, so that it can be repeated and audited."""
     import platform
-
-    from . import __version__
 
     return {
         "schema": "punoise.provenance/1",

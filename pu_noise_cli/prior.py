@@ -11,12 +11,13 @@ import numpy as np
 from . import __version__
 from .errors import EstimationError, InputError, Notice, UsageError
 from .estimators import ESTIMATORS, Estimate, Estimator, Samples, Settings
+from .posterior import PriorShares
 from .sketch import Sketch
 
 SCHEMA = "punoise.prior/1"
 CI_LEVEL = 0.95
 DEFAULT_METHOD = "auto"
-REPLICATES = 200
+REPLICATES = 100
 
 
 @dataclass(frozen=True)
@@ -236,16 +237,25 @@ def diagnose(sketch: Sketch, estimate: Estimate) -> list[Notice]:
     return [Notice(code, message) for applies, code, message in checks if applies]
 
 
-def prior_of_json(name: str, value: Any) -> tuple[float, float]:
-    """α and β of a PRIOR.json."""
+def _pair(value: Any) -> tuple[float, float] | None:
+    return None if value is None else (float(value[0]), float(value[1]))
+
+
+def prior_shares(name: str, value: Any) -> PriorShares:
+    """α and β of a PRIOR.json, with their intervals."""
     if not isinstance(value, dict) or value.get("schema") != SCHEMA:
         raise InputError(f"{name}: not a {SCHEMA} document")
     alpha, beta = value.get("alpha"), value.get("beta")
     if alpha is None or beta is None:
-        warnings = value.get("warnings") or [{"message": "no reason given"}]
-        raise EstimationError(f"{name}: holds no estimate: {warnings[0].get('message')}")
-    if not all(isinstance(x, int | float) and not isinstance(x, bool) for x in (alpha, beta)):
-        raise InputError(f"{name}: alpha and beta are not numbers")
-    if not (0 <= alpha <= 1 and 0 <= beta <= 1):
+        warnings = value.get("warnings")
+        reasons = [w.get("message") for w in warnings or [] if isinstance(w, dict)]
+        raise EstimationError(f"{name}: holds no estimate: {(reasons or ['no reason given'])[0]}")
+    try:
+        shares = PriorShares(
+            float(alpha), float(beta), _pair(value["alpha_ci"]), _pair(value["beta_ci"])
+        )
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise InputError(f"{name}: alpha, beta or their intervals are not numbers") from error
+    if not (0 <= shares.alpha <= 1 and 0 <= shares.beta <= 1):
         raise InputError(f"{name}: alpha and beta are not shares between 0 and 1")
-    return float(alpha), float(beta)
+    return shares

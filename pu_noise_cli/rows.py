@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,22 +13,26 @@ from numpy.typing import NDArray
 from .errors import InputError, UsageError
 from .tables import Table
 
-LABELED_WORDS = ("1", "true", "yes", "labeled")
-UNLABELED_WORDS = ("0", "false", "no", "unlabeled")
+MAX_SHOWN = 60  # characters of somebody's text in a message
+LABELED_WORDS = ("1", "1.0", "true", "yes", "labeled")
+UNLABELED_WORDS = ("0", "0.0", "false", "no", "unlabeled")
 
 
 @dataclass(frozen=True)
 class Chunk:
     """Some consecutive rows of one table."""
 
-    table: Table
-    first_row: int  # of the chunk in its table, from 0
     batch: pa.RecordBatch
     labeled: NDArray[np.bool_]  # (n,); all false where the table has no labels
+    table: int  # its position among the tables
+    first_row: int  # in the table, from 0
+    file: str
+    first_file_row: int
 
-    def place(self, row: int) -> str:
-        """Where a row of the chunk stands, for an error message; rows count from 1."""
-        return f"row {self.first_row + row + 1}"
+    def error(self, column: str, problem: str, row: int, remedy: str = "") -> InputError:
+        """An error that names the place: rows count from 1, in the file that holds them."""
+        place = f"in row {self.first_file_row + row + 1}"
+        return InputError(f"{self.file}: column {shown(column)} {problem} {place}{remedy}")
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,7 @@ class Rows:
         id_column: str | None = None,
         group_column: str | None = None,
         label_column: str | None = None,
+        wanted_by: str = "--features",
     ) -> Rows:
         """Match the columns of the tables by name; `features` empty means all that are left."""
         roles = {
@@ -66,7 +71,7 @@ class Rows:
                 if column is not None:
                     table.require(column, option)
             for column in features:
-                table.require(column, "--features")
+                table.require(column, wanted_by)
         for column in drop:
             if not any(column in table.columns for table in tables):
                 tables[0].require(column, "--drop-columns")
@@ -88,16 +93,15 @@ class Rows:
 
     def chunks(self, columns: Sequence[str]) -> Iterator[Chunk]:
         """The named columns of all rows, in output order."""
-        wanted = list(
-            dict.fromkeys([*columns, *([self.label_column] if self.label_column else [])])
-        )
+        label = [] if self.label_column is None else [self.label_column]
+        wanted = list(dict.fromkeys([*columns, *label]))
         for position, table in enumerate(self.tables):
             row = 0
-            for batch in table.batches(wanted or [table.columns[0]]):
+            for batch, file, file_row in table.batches(wanted or [table.columns[0]]):
                 labeled = np.full(batch.num_rows, len(self.tables) == 2 and position == 0)
-                chunk = Chunk(table, row, batch, labeled)
+                chunk = Chunk(batch, labeled, position, row, file, file_row)
                 if self.label_column is not None:
-                    chunk = Chunk(table, row, batch, _parse_labels(chunk, self.label_column))
+                    chunk = replace(chunk, labeled=_parse_labels(chunk, self.label_column))
                 yield chunk
                 row += batch.num_rows
 
@@ -120,11 +124,15 @@ class Rows:
         groups = as_text(chunk, self.group_column)
         missing = pc.equal(groups, "")
         if pc.any(missing).as_py():
-            place = chunk.place(pc.index(missing, True).as_py())
-            raise InputError(
-                f"{chunk.table.name}: column {self.group_column!r} names no group in {place}"
-            )
+            row = pc.index(missing, True).as_py()
+            raise chunk.error(self.group_column, "names no group", row)
         return groups
+
+
+def shown(text: object) -> str:
+    """Somebody's text in quotes, on one line and cut where it is long."""
+    quoted = repr(text)
+    return quoted if len(quoted) <= MAX_SHOWN else f"{quoted[:MAX_SHOWN]}...'"
 
 
 def as_text(chunk: Chunk, column: str) -> pa.Array:
@@ -134,7 +142,7 @@ def as_text(chunk: Chunk, column: str) -> pa.Array:
         return pc.fill_null(pc.cast(values, pa.string()), "")
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
         raise InputError(
-            f"{chunk.table.name}: column {column!r} of type {values.type} cannot be read as text"
+            f"{chunk.file}: column {shown(column)} of type {values.type} cannot be read as text"
         ) from error
 
 
@@ -144,8 +152,6 @@ def _parse_labels(chunk: Chunk, column: str) -> NDArray[np.bool_]:
     known = pc.or_(labeled, pc.is_in(words, pa.array(UNLABELED_WORDS)))
     if not pc.all(known).as_py():
         row = pc.index(known, False).as_py()
-        raise InputError(
-            f"{chunk.table.name}: column {column!r} has {chunk.batch[column][row].as_py()!r} in "
-            f"{chunk.place(row)}; a label is 1/0, true/false, yes/no or labeled/unlabeled"
-        )
+        remedy = "; a label is 1/0, true/false, yes/no or labeled/unlabeled"
+        raise chunk.error(column, f"has {shown(chunk.batch[column][row].as_py())}", row, remedy)
     return np.asarray(labeled)

@@ -40,7 +40,7 @@ def _on_grid(scores: FloatArray, level: int, middle: bool = False) -> FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """Cells in increasing order with their counts; all arrays have shape (cells,)."""
+    """Cells in increasing order, each with at least one row; all arrays have shape (cells,)."""
 
     edges: FloatArray
     labeled: IntArray
@@ -94,12 +94,10 @@ class Sketch:
 
     def resample(self, rng: np.random.Generator) -> Sketch:
         """A bootstrap sample of the rows: both samples redrawn at their own size."""
-        return Sketch(
-            self.edges,
-            rng.multinomial(self.n_labeled, self.labeled / self.n_labeled),
-            rng.multinomial(self.n_unlabeled, self.unlabeled / self.n_unlabeled),
-            self.level,
-        )
+        labeled = rng.multinomial(self.n_labeled, self.labeled / self.n_labeled)
+        unlabeled = rng.multinomial(self.n_unlabeled, self.unlabeled / self.n_unlabeled)
+        drawn = labeled + unlabeled > 0
+        return Sketch(self.edges[drawn], labeled[drawn], unlabeled[drawn], self.level)
 
     def _at_level(self, level: int) -> Sketch:
         """These rows on the grid of a level at least as coarse as their own."""

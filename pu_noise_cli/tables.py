@@ -1,8 +1,8 @@
-"""Files in and out: CSV, TSV and Parquet, compressed, sharded or streamed, written atomically.
+"""Files in: CSV, TSV and Parquet, compressed, sharded or streamed.
 
-The only module that opens files. A table is read in batches, as often as needed, so that memory
-does not grow with its rows. Text columns come as they are written: what a value means is decided in
-features.py.
+Only this module and outputs.py open files. A table is read in batches, as often as needed, so that
+memory does not grow with its rows. Text columns come as they are written: what a value means is
+decided in features.py.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ import stat
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .errors import ClosedPipe, InputError, UsageError
+from .errors import InputError, UsageError
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
-MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1": ".parquet"}
 BATCH_ROWS, BATCH_VALUES = 1 << 16, 1 << 22  # at most so many at a time
 BLOCK_BYTES = 1 << 22
-SNIFF_BYTES = 1 << 20
+SNIFF_BYTES = 1 << 20  # at first; more where two rows are longer
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
@@ -93,6 +94,14 @@ class _Shard:
         return digest.hexdigest()
 
 
+class Batch(NamedTuple):
+    """Some consecutive rows of a file."""
+
+    rows: pa.RecordBatch
+    file: str
+    first_row: int  # in the file, from 0
+
+
 @dataclass(frozen=True)
 class Table:
     """A table on disk: its column names, and its rows in batches."""
@@ -101,13 +110,16 @@ class Table:
     columns: tuple[str, ...]
     shards: tuple[_Shard, ...] = field(repr=False)
 
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
         """The named columns of all rows in order, some rows at a time."""
         rows = min(BATCH_ROWS, max(BATCH_VALUES // len(columns), 1))
         for shard in self.shards:
             read = _parquet_batches if shard.format.kind == "parquet" else _text_batches
+            first_row = 0
             with _input_errors(shard.name):
-                yield from read(shard, list(columns), rows)
+                for batch in read(shard, list(columns), rows):
+                    yield Batch(batch, shard.name, first_row)
+                    first_row += batch.num_rows
 
     def require(self, column: str, role: str) -> None:
         """Stop with an input error unless the table has the column."""
@@ -137,7 +149,9 @@ def open_table(name: str) -> Table:
 
 
 def _find(name: str) -> tuple[_Shard, ...]:
-    if name == "-":
+    if name in ("-", "/dev/stdin"):
+        if sys.stdin is None:
+            raise UsageError("standard input is closed")
         return (_spooled("standard input", sys.stdin.buffer),)
     path = Path(name)
     try:
@@ -149,10 +163,12 @@ def _find(name: str) -> tuple[_Shard, ...]:
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}") from error
     if stat.S_ISDIR(mode):
-        files = sorted(str(p) for p in path.iterdir() if p.name[0] not in "._" and p.is_file())
-        if not files:
+        entries = sorted(p for p in path.iterdir() if p.name[0] not in "._")
+        if nested := [p.name for p in entries if p.is_dir()]:
+            raise InputError(f"{name}: holds a directory {nested[0]!r}; name the shards by a glob")
+        if not entries:
             raise InputError(f"{name}: the directory holds no table")
-        return _same_format(name, files)
+        return _same_format(name, [str(p) for p in entries])
     if not os.access(name, os.R_OK):
         raise UsageError(f"{name}: permission denied")
     if not stat.S_ISREG(mode):  # a named pipe or a process substitution
@@ -171,18 +187,25 @@ def _same_format(name: str, files: list[str]) -> tuple[_Shard, ...]:
 
 def _spooled(name: str, stream: BinaryIO) -> _Shard:
     """A stream copied to an unnamed temporary file, as it must be read more than once."""
-    spool = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the table
-    shutil.copyfileobj(stream, spool)
+    try:
+        spool = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the table
+        shutil.copyfileobj(stream, spool)
+    except OSError as error:
+        raise UsageError(f"{name}: cannot be copied: {error.strerror}") from error
     spool.seek(0)
-    start = spool.read(4)
-    if start == b"PAR1":
+    suffix = _magic(spool.read(4))
+    if suffix == ".parquet":
         return _Shard(name, Format("parquet"), spool=spool)
-    compression = next((codec for magic, codec in MAGIC.items() if start.startswith(magic)), None)
-    shard = _Shard(name, Format("tsv", compression), spool=spool)
+    shard = _Shard(name, Format("tsv", COMPRESSIONS.get(suffix or "")), spool=spool)
     with _input_errors(name):
         first = shard.open().read(SNIFF_BYTES).split(b"\n")[0]
     kind = "csv" if b"," in first and b"\t" not in first else "tsv"
-    return _Shard(name, Format(kind, compression), spool=spool)
+    return _Shard(name, Format(kind, shard.format.compression), spool=spool)
+
+
+def _magic(start: bytes) -> str | None:
+    """The suffix that a file with such a beginning should have."""
+    return next((suffix for magic, suffix in MAGIC.items() if start.startswith(magic)), None)
 
 
 @contextlib.contextmanager
@@ -220,14 +243,17 @@ def _parquet_file(shard: _Shard) -> Any:
 
 
 def _parquet_batches(shard: _Shard, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-    file = _parquet_file(shard)
-    for batch in file.iter_batches(rows, columns=columns):
-        batch = batch.select(columns)
-        plain = [
-            column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-            for column in batch.columns
-        ]
-        yield pa.RecordBatch.from_arrays(plain, names=columns)
+    for batch in _parquet_file(shard).iter_batches(rows, columns=columns):
+        yield pa.RecordBatch.from_arrays([_plain(batch[name]) for name in columns], names=columns)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Dictionaries as their values, and text of every kind as strings."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_large_string(column.type) or "string_view" in str(column.type):
+        column = pc.cast(column, pa.string())
+    return column
 
 
 # ---- CSV and TSV
@@ -243,30 +269,11 @@ class _Header:
 
 def _sniff(shard: _Shard) -> _Header:
     """The header of a text table: after comment lines, or the last of them as in VCF."""
-    raw = shard.open().read(SNIFF_BYTES)
-    if not shard.format.compression and (
-        codec := next((codec for magic, codec in MAGIC.items() if raw.startswith(magic)), None)
-    ):
-        suffix = {v: k for k, v in COMPRESSIONS.items()}[codec]
-        raise InputError(f"{shard.name}: the content is {codec}; end the name in {suffix}")
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputError(f"{shard.name}: the text is UTF-16; convert it to UTF-8")
-    if len(raw) == SNIFF_BYTES:  # do not cut a character or a row in two
-        raw = raw[: raw.rfind(b"\n") + 1]
-    lines = list(io.StringIO(raw.decode("utf-8-sig"), newline=""))
-    comments = len(list(itertools.takewhile(lambda line: line.startswith("#"), lines)))
+    comments, rows, ends = _first_rows(shard)
     delimiter = DELIMITERS[shard.format.kind]
-    rows, ends = [], []
-    reader = csv.reader(lines[comments:], delimiter=delimiter)
-    for row in reader:
-        if row:
-            rows.append([value.strip() for value in row])
-            ends.append(comments + reader.line_num)
-        if len(rows) == 2:
-            break
-    if comments and _is_header(lines[comments - 1], rows, delimiter):
-        names = next(csv.reader([lines[comments - 1][1:]], delimiter=delimiter))
-        names, skip, data = [name.strip() for name in names], comments, rows[:1]
+    if comments and _is_header(comments[-1], rows, delimiter):
+        names = next(csv.reader([comments[-1][1:]], delimiter=delimiter))
+        names, skip, data = [name.strip() for name in names], len(comments), rows[:1]
     elif rows:
         names, skip, data = rows[0], ends[0], rows[1:]
     else:
@@ -282,16 +289,39 @@ def _sniff(shard: _Shard) -> _Header:
     return _Header(names[:named] + trailing, skip)
 
 
+def _first_rows(shard: _Shard) -> tuple[list[str], list[list[str]], list[int]]:
+    """The comment lines at the top, the first two rows after them, and the line each ends on."""
+    size = SNIFF_BYTES
+    while True:
+        raw = shard.open().read(size)
+        if not shard.format.compression and (suffix := _magic(raw)):
+            raise InputError(f"{shard.name}: this is a {suffix} file by its content; name it so")
+        if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise InputError(f"{shard.name}: the text is UTF-16; convert it to UTF-8")
+        whole = len(raw) < size
+        if not whole:  # do not cut a character or a row in two
+            raw = raw[: raw.rfind(b"\n") + 1]
+        lines = list(io.StringIO(raw.decode("utf-8-sig"), newline=""))
+        comments = list(itertools.takewhile(lambda line: line.startswith("#"), lines))
+        rows: list[list[str]] = []
+        ends: list[int] = []
+        csv.field_size_limit(1 << 30)
+        reader = csv.reader(lines[len(comments) :], delimiter=DELIMITERS[shard.format.kind])
+        for row in reader:
+            if row and len(rows) < 2:
+                rows.append([value.strip() for value in row])
+                ends.append(len(comments) + reader.line_num)
+        if whole or len(rows) == 2:
+            return comments, rows, ends
+        size *= 8
+
+
 def _is_header(comment: str, rows: list[list[str]], delimiter: str) -> bool:
     """Whether a comment line names the columns of the rows below it, as VCF's #CHROM line does."""
-    if comment.startswith("##") or not rows:
+    if comment.startswith("##") or comment[1:2].isspace() or not rows:
         return False
-    fields = next(csv.reader([comment[1:]], delimiter=delimiter))
-    below_is_header = not any(map(_is_number, rows[0])) and any(
-        _is_number(value) for row in rows[1:] for value in row
-    )
-    same_width = len(fields) == len(rows[0])
-    return same_width and not below_is_header and (len(fields) > 1 or _is_number(rows[0][0]))
+    width = len(next(csv.reader([comment[1:]], delimiter=delimiter)))
+    return width == len(rows[0]) and (width > 1 or _is_number(rows[0][0]))
 
 
 def _is_number(text: str) -> bool:
@@ -365,176 +395,25 @@ def _check_empty(shard: _Shard, column: str, values: pa.Array, first_row: int) -
         )
 
 
-# ---- Writing
-
-
-def check_target(name: str) -> None:
-    """Stop with a usage error, before any work is done, where an output cannot be written."""
-    if name == "-":
-        return
-    path = Path(name)
-    if path.is_dir():
-        raise UsageError(f"{name}: is a directory")
-    if not path.parent.is_dir():
-        raise UsageError(f"{name}: the directory {str(path.parent)!r} does not exist")
-    writable = path if _is_device(path) else path.parent
-    if not os.access(writable, os.W_OK):
-        raise UsageError(f"{name}: permission denied")
-
-
-def make_directory(name: str) -> None:
-    """Make a directory for outputs, unless it is there."""
-    try:
-        os.makedirs(name, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{name}: {error.strerror}") from error
-    if not os.access(name, os.W_OK):
-        raise UsageError(f"{name}: permission denied")
-
-
-def check_table_target(name: str) -> None:
-    """check_target, and the format must be one that can be written."""
-    check_target(name)
-    _target_format(name)
-
-
-def _is_device(path: Path) -> bool:
-    return path.exists() and not path.is_file()
-
-
-def _target_format(name: str) -> Format:
-    return Format("tsv") if name == "-" or _is_device(Path(name)) else Format.of(name)
-
-
-@contextlib.contextmanager
-def write_atomically(name: str) -> Iterator[BinaryIO]:
-    """A binary file that takes its name only once it is whole; `-` is standard output."""
-    if name == "-":
-        with tempfile.TemporaryFile() as file:
-            yield file
-            file.seek(0)
-            try:
-                shutil.copyfileobj(file, sys.stdout.buffer)
-                sys.stdout.buffer.flush()
-            except BrokenPipeError:
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                raise ClosedPipe from None
-        return
-    path = Path(name).resolve()  # a symbolic link stays one
-    if _is_device(path):
-        with open(path, "wb") as file:
-            yield file
-        return
-    prefix = f".{path.name[:100]}."
-    handle, temporary = tempfile.mkstemp(prefix=prefix, suffix=".tmp", dir=path.parent)
-    try:
-        with open(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException as error:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise UsageError(f"{name}: cannot be written: {error.strerror}") from error
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-WriteBatch = Callable[[pa.RecordBatch], None]
-
-
-@contextlib.contextmanager
-def table_writer(name: str, schema: pa.Schema) -> Iterator[WriteBatch]:
-    """A function that appends batches of the schema to a table, written atomically."""
-    form = _target_format(name)
-    with write_atomically(name) as file:
-        if form.kind == "parquet":
-            import pyarrow.parquet as pq
-
-            with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-                yield writer.write_batch
-            return
-        delimiter = DELIMITERS[form.kind]
-        header = pa.RecordBatch.from_pylist([{n: n for n in schema.names}])
-        with _compressed(file, form.compression) as packed:
-            packed.write(_lines(header, delimiter))
-            yield lambda batch: packed.write(_lines(batch, delimiter))
-
-
-@contextlib.contextmanager
-def _compressed(file: BinaryIO, compression: str | None) -> Iterator[Any]:
-    """The file behind a codec, which writes neither name nor time into it."""
-    if compression is None:
-        yield file
-        return
-    # closing the codec closes what it writes to, so it gets a handle of its own
-    with (
-        open(os.dup(file.fileno()), "wb") as own,
-        pa.CompressedOutputStream(own, compression) as packed,
-    ):
-        yield packed
-
-
-def _lines(batch: pa.RecordBatch, delimiter: str) -> pa.Buffer | bytes:
-    """Rows as delimited text; a value is quoted only where it must be."""
-    if batch.num_rows == 0:
-        return b""
-    columns = []
-    for column in batch.columns:
-        if pa.types.is_string(column.type):
-            special = pc.match_substring_regex(column, f'["\r\n{delimiter}]')
-            if pc.any(special).as_py():
-                quoted = pc.binary_join_element_wise(
-                    "", pc.replace_substring(column, '"', '""'), "", '"'
-                )
-                column = pc.if_else(special, quoted, column)
-        else:
-            column = pc.cast(column, pa.string())
-        columns.append(column)
-    last = pc.binary_join_element_wise(
-        columns[-1], "", "\n", null_handling="replace", null_replacement=""
-    )
-    rows = pc.binary_join_element_wise(
-        *columns[:-1], last, delimiter, null_handling="replace", null_replacement=""
-    )
-    return pc.binary_join(pa.ListArray.from_arrays([0, len(rows)], rows), "")[0].as_buffer()
-
-
-def write_json(name: str, value: Any) -> None:
-    """A JSON document with the keys in their order, one list of numbers to a line."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-    number = r"-?\d[^\s,\[\]]*"
-    text = re.sub(
-        rf"\[\s+({number}(?:,\s+{number})*)\s+\]",
-        lambda match: "[" + re.sub(r"\s+", " ", match[1]) + "]",
-        text,
-    )
-    with write_atomically(name) as file:
-        file.write(text.encode() + b"\n")
+# ---- Other files
 
 
 def read_json(name: str) -> Any:
     """A JSON document from a file, or `-` for standard input."""
+    raw = sys.stdin.buffer.read() if name == "-" else read_bytes(name).getvalue()
     try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
-    except FileNotFoundError:
-        raise UsageError(f"{name}: no such file") from None
-    except OSError as error:
-        raise UsageError(f"{name}: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise InputError(f"{name}: not a JSON file") from None
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{name}: not a JSON file ({error})") from None
+        if (suffix := _magic(raw)) in COMPRESSIONS:
+            raw = pa.CompressedInputStream(pa.py_buffer(raw), COMPRESSIONS[suffix]).read()
+        return json.loads(raw)
+    except (ValueError, RecursionError, OSError) as error:
+        reason = "too deep" if isinstance(error, RecursionError) else error
+        raise InputError(f"{name}: not a JSON file ({reason})") from None
+
+
+def read_rule(name: str) -> Any:
+    """A rule of evidence: one that comes with the package by its name, or a file."""
+    shipped = resources.files("pu_noise_cli.rules").joinpath(f"{name}.json")
+    return json.loads(shipped.read_text()) if shipped.is_file() else read_json(name)
 
 
 def read_bytes(name: str) -> io.BytesIO:

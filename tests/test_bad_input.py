@@ -164,8 +164,16 @@ PRIORS = {
     "empty": ("", 3, "not a JSON file"),
     "a list": ("[1]", 3, "punoise.prior/1"),
     "another schema": ('{"schema": "x/1", "alpha": 0.1}', 3, "punoise.prior/1"),
-    "text for alpha": ('{"schema":"punoise.prior/1","alpha":"x","beta":1}', 3, "not numbers"),
-    "alpha above 1": ('{"schema":"punoise.prior/1","alpha":2,"beta":1}', 3, "not shares"),
+    "text for alpha": (
+        '{"schema":"punoise.prior/1","alpha":"x","beta":1,"alpha_ci":null,"beta_ci":null}',
+        3,
+        "not numbers",
+    ),
+    "alpha above 1": (
+        '{"schema":"punoise.prior/1","alpha":2,"beta":1,"alpha_ci":null,"beta_ci":null}',
+        3,
+        "not shares",
+    ),
     "no estimate": (
         '{"schema":"punoise.prior/1","alpha":null,"beta":null,'
         '"warnings":[{"code":"bad-input","message":"few rows"}]}',
@@ -219,6 +227,7 @@ def test_malformed_model(case, tmp_path, punoise):
 
 
 PAIR = ["--labeled", "{good}", "--unlabeled", "{good}"]
+SCORES_TWICE = ["--scores", "{scores}", "--out", "{scores}"]
 SCORES_OUT = ["--scores", "{scores}", "--out", "-"]
 SCORE_AND_FEATURES = ["--score-column", "a", "--features", "b"]
 USAGE = {
@@ -253,6 +262,11 @@ USAGE = {
     "no prior": ["posterior", *SCORES_OUT],
     "two priors": ["posterior", *SCORES_OUT, "--prior", "p", "--alpha", "0.1"],
     "alpha above beta": ["posterior", *SCORES_OUT, "--alpha", "0.5", "--beta", "0.4"],
+    "alpha is nan": ["posterior", *SCORES_OUT, "--alpha", "nan"],
+    "scores and a sign": ["estimate-prior", "--scores", "{scores}", "--lower-is-positive"],
+    "scores and columns": ["estimate-prior", "--scores", "{scores}", "--id-column", "id"],
+    "output is an input": ["posterior", "--alpha", "0.2", *SCORES_TWICE],
+    "two outputs in one": ["transform", *PAIR, "--out", "x.tsv", "--model-out", "x.tsv"],
     "missing prior": ["posterior", *SCORES_OUT, "--prior", "none"],
     "missing model": ["score", "--model", "none", "--table", "{good}", "--out", "-"],
     "directory is a file": ["simulate", "--out-dir", "{good}"],

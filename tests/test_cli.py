@@ -67,7 +67,7 @@ def test_estimating_from_tables_is_estimating_from_their_scores(punoise, tables,
     assert punoise("estimate-prior", "--scores", tmp_path / "s.tsv").out == direct
 
 
-@pytest.mark.parametrize("classifier", ["logistic"])
+@pytest.mark.parametrize("classifier", ["networks", "logistic"])
 def test_same_bytes_for_any_number_of_threads(classifier, punoise, tables, tmp_path):
     for threads in (1, 2):
         punoise(
@@ -155,7 +155,7 @@ def test_every_row_comes_out_once_in_order(punoise, tmp_path, drawn, suffix):
         *("--id-column", "name", "--score-column", "x", "--out", out),
     )
     (table,) = ScoredRows.open(str(out)).rows.tables
-    found = pa.Table.from_batches(table.batches(["id", "set", "score"]))
+    found = pa.Table.from_batches(b.rows for b in table.batches(["id", "set", "score"]))
     assert found["id"].to_pylist() == ids
     assert [word == "labeled" for word in found["set"].to_pylist()] == labeled
     assert [float(score) for score in found["score"].to_pylist()] == scores
@@ -215,6 +215,51 @@ def test_score_gives_new_rows_a_score(punoise, tables, frames, tmp_path):
         "score", "--model", model, "--table", tmp_path / "new.csv", "--out", "-", expect=3
     )
     assert "'b'" in result.err
+
+
+def test_one_table_in_both_parts_is_two_tables(punoise, tables, tmp_path):
+    same = ("--labeled", tables[1], "--unlabeled", tables[1], *FAST)
+    punoise("transform", *same, "--out", tmp_path / "s.tsv")
+    scores = read_any(tmp_path / "s.tsv")
+    labeled, unlabeled = (scores.loc[scores["set"] == s, "score"] for s in ("labeled", "unlabeled"))
+    assert len(labeled) == len(unlabeled) == 150
+    assert labeled.tolist() != unlabeled.tolist()
+
+
+def test_truth_values_are_the_same_in_text_and_parquet(punoise, frames, tmp_path):
+    labeled, unlabeled = (f.assign(t=np.arange(len(f)) % 3 == 0) for f in frames)
+    labeled.to_parquet(tmp_path / "l.parquet")
+    for name, frame in (("l", labeled), ("u", unlabeled)):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    found = [
+        punoise(
+            *("estimate-prior", "--labeled", tmp_path / f"l.{suffix}", *FAST),
+            *("--unlabeled", tmp_path / "u.csv"),
+        ).out
+        for suffix in ("csv", "parquet")
+    ]
+    assert found[0] == found[1]
+
+
+def test_a_run_leaves_nothing_of_an_earlier_one(punoise, tables, tmp_path):
+    out = tmp_path / "out"
+    punoise("run", *tables, *FAST, "--out-dir", out)
+    punoise("run", *tables, *FAST, "--out-dir", out, "--format", "tsv")
+    assert not list(out.glob("*.parquet"))
+    (tmp_path / "few.csv").write_text("a,b,c\n" + "1,2,3\n" * 5)
+    few = ("--labeled", tmp_path / "few.csv", "--unlabeled", tables[3])
+    punoise("run", *few, *FAST, "--out-dir", out, "--on-failure", "write")
+    assert os.listdir(out) == ["prior.json"]
+
+
+def test_warnings_of_the_transform_are_strict_too(punoise, frames, tmp_path):
+    for frame, name in zip(frames, "lu", strict=True):
+        ids = [f"{name}{i}" for i in range(len(frame))]
+        frame.assign(name=ids).to_csv(tmp_path / f"{name}.csv", index=False)
+    pair = ("--labeled", tmp_path / "l.csv", "--unlabeled", tmp_path / "u.csv", *FAST)
+    for command in (["estimate-prior"], ["transform", "--out", tmp_path / "s.tsv"]):
+        result = punoise(*command, *pair, "--strict", expect=4)
+        assert "identifier-like-column" in result.err
 
 
 def test_a_known_beta_is_kept(punoise, scores):
@@ -313,13 +358,25 @@ def test_quiet_says_nothing(punoise, tables, tmp_path):
 COMMAND = [sys.executable, "-m", "pu_noise_cli"]
 
 
+@pytest.mark.parametrize("command", ["estimate-prior", "schema prior"])
+def test_a_full_disk_is_said_in_a_line(command, scores):
+    options = ["--scores", scores] if command == "estimate-prior" else []
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*COMMAND, *command.split(), "-q", *options], stdout=full, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"punoise: error: -: cannot be written: No space left")
+
+
 def test_standard_streams_and_pipes(tables, tmp_path):
     script = (
         'p() { "$PYTHON" -m pu_noise_cli "$@"; }; set -e -o pipefail; '
         'p transform --labeled "$1" --unlabeled <(cat "$2") --classifier logistic --out - '
         '| tee "$3/scores.tsv" | p estimate-prior --scores - --out "$3/prior.json"; '
         'p posterior --scores - --prior "$3/prior.json" --out - < "$3/scores.tsv" | wc -l; '
-        'set +o pipefail; p posterior --scores "$3/scores.tsv" --alpha 0.2 --out - | head -1'
+        'q() { p posterior --scores /dev/stdin --alpha 0.2 --out "$1" < scores.tsv; }; cd "$3"; '
+        "q >(wc -l > count); set +o pipefail; q /dev/stdout | head -1"
     )
     done = subprocess.run(
         ["bash", "-c", script, "-", tables[1], tables[3], str(tmp_path)],
@@ -343,9 +400,9 @@ def test_a_stopped_write_leaves_the_old_file_whole(sent, code, left, tmp_path):
     target = tmp_path / "scores.tsv"
     target.write_text("old")
     program = (
-        "import sys, time; from pu_noise_cli import cli, tables\n"
+        "import sys, time; from pu_noise_cli import cli, outputs\n"
         "def slow(**_):\n"
-        "    with tables.write_atomically(sys.argv[-1]) as file:\n"
+        "    with outputs.write_atomically(sys.argv[-1]) as file:\n"
         "        file.write(b'half'); file.flush(); print('writing', flush=True); time.sleep(60)\n"
         "cli.cli.commands['simulate'].callback = slow\n"
         "name = sys.argv.pop(); sys.argv += ['simulate', '--out-dir', 'x']\n"

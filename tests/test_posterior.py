@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pu_noise_cli.posterior import MEAN_TOLERANCE, calibrate
+from pu_noise_cli.posterior import CALIBRATORS, MEAN_TOLERANCE, PriorShares, calibrate
 from pu_noise_cli.sketch import Sketch
 
 shares = st.floats(0, 1)
@@ -23,9 +23,9 @@ def sketches(draw) -> Sketch:
 
 
 @settings(deadline=None)
-@given(sketches(), shares, shares, st.booleans())
-def test_posteriors_are_bounded_and_monotone(sketch, alpha, beta, match_prior):
-    calibration = calibrate(sketch, alpha, beta, match_prior)
+@given(sketches(), shares, shares, st.booleans(), st.sampled_from(list(CALIBRATORS)))
+def test_posteriors_are_bounded_and_monotone(sketch, alpha, beta, estimated, calibrator):
+    calibration = calibrate(sketch, PriorShares(alpha, beta, estimated=estimated), calibrator)
     for name in ("tau", "posterior", "posterior_labeled", "fdr"):
         values = getattr(calibration, name)
         assert ((values >= 0) & (values <= 1)).all(), name
@@ -40,7 +40,7 @@ def test_posteriors_are_bounded_and_monotone(sketch, alpha, beta, match_prior):
 @settings(deadline=None)
 @given(sketches(), shares, shares)
 def test_the_mean_is_alpha_or_a_warning_says_why_not(sketch, alpha, beta):
-    calibration = calibrate(sketch, alpha, beta)
+    calibration = calibrate(sketch, PriorShares(alpha, beta))
     mean = calibration.posterior @ sketch.unlabeled / sketch.n_unlabeled
     warned = [notice.code for notice in calibration.notices] == ["posterior-mean-off"]
     assert (abs(mean - alpha) > MEAN_TOLERANCE) == warned
@@ -61,7 +61,7 @@ def test_the_posterior_nears_the_truth(beta):
     alpha = 0.3
     (labeled, labeled_y), (unlabeled, _) = gaussian(20_000, 50_000, alpha, beta)
     sketch = Sketch.of(labeled, unlabeled)
-    calibration = calibrate(sketch, alpha, beta)
+    calibration = calibrate(sketch, PriorShares(alpha, beta))
     ratio = np.exp(2 * sketch.scores - 2)
     truth = alpha * ratio / (alpha * ratio + 1 - alpha)
     error = np.abs(calibration.posterior - truth) @ sketch.unlabeled / sketch.n_unlabeled
@@ -77,7 +77,7 @@ def test_the_posterior_nears_the_truth(beta):
 def test_fdr_is_the_share_of_negatives_above():
     (labeled, _), (unlabeled, y) = gaussian(20_000, 50_000, 0.3, 0.9)
     sketch = Sketch.of(labeled, unlabeled)
-    calibration = calibrate(sketch, 0.3, 0.9)
+    calibration = calibrate(sketch, PriorShares(0.3, 0.9))
     rows = calibration.fdr[sketch.cells_of(unlabeled)] <= 0.1
     assert rows.sum() > 1000
     assert 1 - y[rows].mean() == pytest.approx(0.1, abs=0.03)
@@ -85,11 +85,11 @@ def test_fdr_is_the_share_of_negatives_above():
 
 def test_above_all_unlabeled_rows_the_fdr_is_that_of_the_row():
     sketch = Sketch.of(np.array([0.2, 0.9, 0.95]), np.array([0.1, 0.2, 0.3, 0.4]))
-    calibration = calibrate(sketch, 0.2, 0.9)
+    calibration = calibrate(sketch, PriorShares(0.2, 0.9))
     assert calibration.fdr[-1] == 1 - calibration.posterior[-1]
 
 
 def test_neighbouring_scores_do_not_jump_by_a_block():
     (labeled, _), (unlabeled, _) = gaussian(2000, 10_000, 0.3, 0.9)
-    calibration = calibrate(Sketch.of(labeled, unlabeled), 0.3, 0.9)
+    calibration = calibrate(Sketch.of(labeled, unlabeled), PriorShares(0.3, 0.9))
     assert np.diff(calibration.posterior).max() < 0.05

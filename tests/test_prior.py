@@ -6,7 +6,7 @@ from conftest import validated
 
 from pu_noise_cli.errors import EstimationError, InputError, UsageError
 from pu_noise_cli.estimators import ESTIMATORS, Estimate, Settings
-from pu_noise_cli.prior import diagnose, estimate_prior, failed_prior, prior_of_json
+from pu_noise_cli.prior import diagnose, estimate_prior, failed_prior, prior_shares
 from pu_noise_cli.sketch import Sketch
 
 ON_SCORES = [name for name, estimator in ESTIMATORS.items() if estimator.needs == "scores"]
@@ -84,4 +84,4 @@ def test_a_failure_is_a_valid_document_that_says_why():
     document = validated(failed_prior("all", 3, InputError("too small"), "s").as_json())
     assert document["warnings"] == [{"code": "bad-input", "message": "too small"}]
     with pytest.raises(EstimationError, match="too small"):
-        prior_of_json("prior.json", document)
+        prior_shares("prior.json", document)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from pu_noise_cli.errors import PunoiseError
 from pu_noise_cli.features import Profiler
+from pu_noise_cli.outputs import table_writer, write_atomically, write_json
 from pu_noise_cli.rows import Rows
-from pu_noise_cli.tables import Format, open_table, table_writer, write_atomically, write_json
+from pu_noise_cli.tables import Format, open_table, read_json
 
 
 def read(path, **roles) -> tuple[list[str], np.ndarray, list[str]]:
@@ -24,6 +25,7 @@ def read(path, **roles) -> tuple[list[str], np.ndarray, list[str]]:
     chunks = list(rows.chunks([*rows.features, *rows.id_and_group]))
     for chunk in chunks:
         profiler.add(chunk)
+    profiler.finish(rows)
     encoding, _ = profiler.encoding()
     matrix = np.concatenate([encoding.encode(chunk) for chunk in chunks])
     ids = [value for chunk in chunks for value in rows.ids(chunk).to_pylist()]
@@ -31,6 +33,7 @@ def read(path, **roles) -> tuple[list[str], np.ndarray, list[str]]:
 
 
 NAN = float("nan")
+GAP = [[1, NAN, 1], [3, 4, 0]]
 UGLY = {
     "byte order mark": (b"\xef\xbb\xbfa,b\n1,2\n", ["a", "b"], [[1, 2]]),
     "windows line ends": (b"a,b\r\n1,2\r\n3,4\r\n", ["a", "b"], [[1, 2], [3, 4]]),
@@ -48,6 +51,9 @@ UGLY = {
     "header as a comment": (b"##v=4\n#a,b\n1,2\n3,4\n", ["a", "b"], [[1, 2], [3, 4]]),
     "one column, header as a comment": (b"#a\n1\n2\n", ["a"], [[1], [2]]),
     "truth values": (b"a,b\nTrue,1\nfalse,2\n", ["a", "b"], [[1, 1], [0, 2]]),
+    "header as a comment, then a gap": (b"#a,b\n1,.\n3,4\n", ["a", "b", "b (missing)"], GAP),
+    "a comment as wide as the table": (b"# x, y\na,b\n1,2\n", ["a", "b"], [[1, 2]]),
+    "a long comment": (b"#" + b"x" * 3_000_000 + b"\na,b\n1,2\n", ["a", "b"], [[1, 2]]),
 }
 
 
@@ -103,6 +109,7 @@ PARQUET = {
     "boolean": pa.array([True, False]),
     "integers as text": pa.array(["1", "2"]),
     "large text": pa.array(["1", "2"], pa.large_string()),
+    "text views": pa.array(["1", "2"], pa.string_view()),
     "dictionary": pa.array(["1", "2"]).dictionary_encode(),
     "all missing": pa.array([None, None], pa.float64()),
     "no type": pa.nulls(2),
@@ -129,7 +136,7 @@ def test_every_format_reads_back(suffix, tmp_path):
     name = str(tmp_path / f"t.{suffix}")
     with table_writer(name, batch.schema) as write:
         write(batch)
-    (found,) = open_table(name).batches(["a", "b"])
+    ((found, _, _),) = open_table(name).batches(["a", "b"])
     assert found["b"].to_pylist() == batch["b"].to_pylist()
     assert [float(v) for v in found["a"].to_pylist()] == batch["a"].to_pylist()
 
@@ -142,6 +149,40 @@ def test_shards_are_one_table_in_the_order_of_their_names(target, tmp_path):
     (tmp_path / "shards" / "part-0.csv").write_text("a,b\n0,2\n")
     _, matrix, _ = read(target.format(tmp_path))
     np.testing.assert_array_equal(matrix, [[0, 2], [1, 3]])
+
+
+def test_directories_in_a_directory_are_refused(tmp_path):
+    (tmp_path / "shards" / "year=2024").mkdir(parents=True)
+    (tmp_path / "shards" / "part.csv").write_text("a\n1\n")
+    with pytest.raises(PunoiseError, match="'year=2024'"):
+        open_table(str(tmp_path / "shards"))
+
+
+def test_an_error_names_the_shard_and_the_row_in_it(tmp_path):
+    (tmp_path / "p0.csv").write_text("a\n" + "1\n" * 30)
+    (tmp_path / "p1.csv").write_text("a\n1\noops\n")
+    with pytest.raises(PunoiseError, match=r"p1\.csv: column 'a' has text 'oops' in row 2;"):
+        read(f"{tmp_path}/p*.csv")
+
+
+@pytest.mark.parametrize("numbers_first", [True, False])
+def test_a_column_of_numbers_and_text_is_a_category_in_any_order(numbers_first, tmp_path):
+    rows = [str(i % 3) for i in range(100_000)], ["x"] * 50_000
+    values = [v for part in (rows if numbers_first else rows[::-1]) for v in part]
+    (tmp_path / "t.csv").write_text("a\n" + "\n".join(values) + "\n")
+    pq.write_table(pa.table({"a": values}), tmp_path / "t.parquet")
+    for suffix in ("csv", "parquet"):
+        names, matrix, _ = read(tmp_path / f"t.{suffix}")
+        assert names == ["a=0", "a=1", "a=2", "a=x"]
+        assert matrix.sum(0).tolist() == [33334, 33333, 33333, 50000]
+
+
+def test_json_is_compressed_by_its_name_and_text_is_left_alone(tmp_path):
+    value = {"sample": "[ 1,   2 ]", "odd": "\udcff", "list": [1.5, 2], "rows": [{"a": []}]}
+    write_json(str(tmp_path / "x.json.gz"), value)
+    text = gzip.decompress((tmp_path / "x.json.gz").read_bytes())
+    assert text.startswith(b'{\n  "sample": "[ 1,   2 ]"')
+    assert read_json(str(tmp_path / "x.json.gz")) == value
 
 
 def test_blocks_of_bgzip_are_one_file(tmp_path):

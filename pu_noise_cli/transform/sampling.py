@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -14,7 +16,7 @@ def _priorities(seed: int, table: int, first_row: int, count: int) -> NDArray[np
     with np.errstate(over="ignore"):
         x = np.arange(first_row, first_row + count, dtype=np.uint64)
         x += np.uint64(table) << np.uint64(56)
-        x += np.uint64(seed % (1 << 32) + 1) * np.uint64(0x9E3779B97F4A7C15)
+        x += np.uint64((seed + 1) % (1 << 64)) * np.uint64(0x9E3779B97F4A7C15)
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
             x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
         return x ^ (x >> np.uint64(31))
@@ -27,30 +29,27 @@ class RowSample:
         self.size, self.seed, self.seen = size, seed, 0
         self.chunks: list[Chunk] = []
         self._rows: list[NDArray[np.int64]] = []  # the row numbers of each chunk
-        self._tables: list[int] = []
         self._priority: list[NDArray[np.uint64]] = []
 
-    def add(self, chunk: Chunk, table: int, wanted: NDArray[np.bool_]) -> None:
+    def add(self, chunk: Chunk, wanted: NDArray[np.bool_]) -> None:
         """Offer those rows of a chunk that are wanted."""
         if wanted.any():
             self.seen += int(wanted.sum())
-            priority = _priorities(self.seed, table, chunk.first_row, len(wanted))
+            priority = _priorities(self.seed, chunk.table, chunk.first_row, len(wanted))
             rows = np.arange(chunk.first_row, chunk.first_row + len(wanted))
-            self._append(chunk, table, rows, priority, wanted)
-            if len(self) > 2 * self.size:
+            self._append(chunk, rows, priority, wanted)
+            if len(self) > 1.5 * self.size:
                 self.cut(self.size)
 
     def _append(
         self,
         chunk: Chunk,
-        table: int,
         rows: NDArray[np.int64],
         priority: NDArray[np.uint64],
         keep: NDArray[np.bool_],
     ) -> None:
         batch = chunk.batch if keep.all() else chunk.batch.filter(pa.array(keep))
-        self.chunks.append(Chunk(chunk.table, chunk.first_row, batch, chunk.labeled[keep]))
-        self._tables.append(table)
+        self.chunks.append(replace(chunk, batch=batch, labeled=chunk.labeled[keep]))
         self._rows.append(rows[keep])
         self._priority.append(priority[keep])
 
@@ -59,16 +58,16 @@ class RowSample:
         if len(self) <= size:
             return
         limit = np.partition(np.concatenate(self._priority), size)[size]
-        held = list(zip(self.chunks, self._tables, self._rows, self._priority, strict=True))
-        self.chunks, self._tables, self._rows, self._priority = [], [], [], []
-        for chunk, table, rows, priority in held:
+        held = list(zip(self.chunks, self._rows, self._priority, strict=True))
+        self.chunks, self._rows, self._priority = [], [], []
+        for chunk, rows, priority in held:
             if (priority < limit).any():
-                self._append(chunk, table, rows, priority, priority < limit)
+                self._append(chunk, rows, priority, priority < limit)
 
     @property
     def places(self) -> NDArray[np.int64]:
         """The table and the row number in it of each sampled row, shape (n, 2)."""
-        tables = np.repeat(self._tables, [len(rows) for rows in self._rows])
+        tables = np.repeat([chunk.table for chunk in self.chunks], list(map(len, self._rows)))
         return np.column_stack([tables, np.concatenate(self._rows)])
 
     def __len__(self) -> int:

@@ -8,18 +8,20 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import InputError, Notice, UsageError
 from ..features import Encoding, Profiler
 from ..rows import Chunk, Rows
 from . import CLASSIFIERS
-from .base import Model, Progress, Training
+from .base import Fit, Matrix, Model, Progress, Training
+from .crossfit import FOLDS, CrossFit, cross_fit
 from .sampling import RowSample
 from .scaling import Scaling, fit_scaling
 
 MIN_ROWS = 20
-MAX_TRAIN_VALUES = 1 << 26  # in the feature matrix: wide tables train on fewer rows
+MAX_TRAIN_VALUES = 1 << 25  # in the feature matrix: wide tables train on fewer rows
 LEAK_AUC = 0.9995
 
 Scores = NDArray[np.float64]
@@ -29,7 +31,7 @@ Scores = NDArray[np.float64]
 class TransformSettings:
     """What the user may fix about the transform."""
 
-    classifier: str = "logistic"
+    classifier: str = "networks"
     train: bool | None = None  # False: the one feature is the score; None: if there is just one
     lower_is_positive: bool = False
     max_train_rows: int = 100_000
@@ -49,22 +51,25 @@ class ScoreModel:
     model: Model | None = None
     lower_is_positive: bool = False
 
+    def features(self, chunk: Chunk) -> Matrix:
+        """The scaled features of rows, shape (n, d)."""
+        assert self.scaling is not None
+        return self.scaling.apply(self.encoding.encode(chunk))
+
     def score(self, chunk: Chunk, threads: int) -> Scores:
         """Scores of rows that the model was not trained on, shape (n,)."""
-        matrix = self.encoding.encode(chunk)
-        if self.model is None or self.scaling is None:
-            return _as_scores(chunk, self.encoding, matrix[:, 0], self.lower_is_positive)
-        return self.model.predict(self.scaling.apply(matrix), threads)
+        if self.model is None:
+            values = self.encoding.encode(chunk)[:, 0]
+            return _as_scores(chunk, self.encoding, values, self.lower_is_positive)
+        return self.model.predict(self.features(chunk), threads)
 
 
 def _as_scores(chunk: Chunk, encoding: Encoding, values: Scores, lower_is_positive: bool) -> Scores:
     missing = np.isnan(values)
     if missing.any():
-        raise InputError(
-            f"{chunk.table.name}: column {encoding.columns[0].name!r} has no value in "
-            f"{chunk.place(int(missing.argmax()))}; a score needs one (--transform learns a score "
-            "that copes with missing values)"
-        )
+        remedy = "; a score needs one (--transform learns a score that copes with missing values)"
+        column = encoding.columns[0].name
+        raise chunk.error(column, "has no value", int(missing.argmax()), remedy)
     return -values if lower_is_positive else values
 
 
@@ -79,18 +84,25 @@ class Trained:
     scores: Scores  # (n,): out-of-bag or out-of-fold
     columns: list[dict[str, Any]]
     notices: tuple[Notice, ...]
+    cross_fit: CrossFit | None = None  # for groups of which only some rows were trained on
 
     def score_all(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, Scores]]:
-        """Every row in order with its score by models that did not see it."""
+        """Every row in order with its score by models that saw neither it nor its group."""
         complete = len(self.places) == self.n_labeled + self.n_unlabeled
         columns = [] if complete else rows.features
         for chunk in rows.chunks([*columns, *rows.id_and_group]):
+            if self.cross_fit is not None:
+                features = self.model.features(chunk)
+                yield chunk, self.cross_fit.predict(features, rows.groups(chunk), threads)
+                continue
             n = chunk.batch.num_rows
-            scores = np.empty(n) if complete else self.model.score(chunk, threads)
-            mine = self.places[:, 0] == rows.tables.index(chunk.table)
+            scores = np.full(n, np.nan) if complete else self.model.score(chunk, threads)
+            mine = self.places[:, 0] == chunk.table
             trained_row = self.places[mine, 1] - chunk.first_row
             here = (trained_row >= 0) & (trained_row < n)
             scores[trained_row[here]] = self.scores[mine][here]
+            if np.isnan(scores).any():
+                raise InputError(f"{chunk.file}: has changed while it was read")
             yield chunk, scores
 
 
@@ -101,10 +113,10 @@ def train(rows: Rows, settings: TransformSettings, progress: Progress) -> Traine
     labeled, unlabeled = RowSample(size // 2, settings.seed), RowSample(size, settings.seed)
     for chunk in rows.chunks([*rows.features, *rows.id_and_group]):
         profiler.add(chunk)
-        table = rows.tables.index(chunk.table)
-        labeled.add(chunk, table, chunk.labeled)
-        unlabeled.add(chunk, table, ~chunk.labeled)
+        labeled.add(chunk, chunk.labeled)
+        unlabeled.add(chunk, ~chunk.labeled)
     check_sizes(rows, labeled.seen, unlabeled.seen)
+    profiler.finish(rows)
     labeled.cut(size // 2)
     unlabeled.cut(size - len(labeled))
     encoding, notices = profiler.encoding()
@@ -122,15 +134,28 @@ def train(rows: Rows, settings: TransformSettings, progress: Progress) -> Traine
     raw = np.concatenate([encoding.encode(chunk) for chunk in chunks])
     scaling = fit_scaling(raw)
     is_labeled = np.repeat([True, False], [len(labeled), len(unlabeled)])
-    training = Training(scaling.apply(raw), is_labeled, _groups(rows, chunks))
-    fit = CLASSIFIERS[settings.classifier](
-        training, seed=settings.seed, threads=settings.threads, progress=progress
-    )
+    names = _group_names(rows, chunks)
+    training = Training(scaling.apply(raw), is_labeled, _group_numbers(names))
+    sampled = len(is_labeled) < labeled.seen + unlabeled.seen
+    cross_fitted = names is not None and sampled
+    fits = FOLDS + 1 if cross_fitted else 1
+
+    def fit_part(part: Training, done: int) -> Fit:
+        return CLASSIFIERS[settings.classifier](
+            part,
+            seed=settings.seed,
+            threads=settings.threads,
+            progress=lambda share: progress((done + share) / fits),
+        )
+
+    crossed = cross_fit(training, names, settings.seed, fit_part) if cross_fitted else None
+    fit = fit_part(training, fits - 1)
     return fit_all(
         model=ScoreModel(encoding, settings.classifier, scaling, fit.model),
         places=np.concatenate([labeled.places, unlabeled.places]),
         scores=fit.scores,
         notices=(*notices, *_leaks(encoding, training)),
+        cross_fit=crossed,
     )
 
 
@@ -160,11 +185,16 @@ def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
     return as_is
 
 
-def _groups(rows: Rows, chunks: list[Chunk]) -> NDArray[np.int64] | None:
+def _group_names(rows: Rows, chunks: list[Chunk]) -> pa.Array | None:
     if rows.group_column is None:
         return None
-    names = np.concatenate([np.asarray(rows.groups(chunk)) for chunk in chunks])
-    return np.unique(names, return_inverse=True)[1].astype(np.int64)
+    return pa.concat_arrays([rows.groups(chunk) for chunk in chunks])
+
+
+def _group_numbers(names: pa.Array | None) -> NDArray[np.int64] | None:
+    if names is None:
+        return None
+    return np.asarray(names.dictionary_encode().indices).astype(np.int64)
 
 
 def _leaks(encoding: Encoding, training: Training) -> list[Notice]:

@@ -1,0 +1,209 @@
+"""Files out: tables and JSON that take their name only once they are whole."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .errors import ClosedPipe, UsageError
+from .tables import COMPRESSIONS, DELIMITERS, Format
+
+
+def check_target(name: str) -> None:
+    """Stop with a usage error, before any work is done, where an output cannot be written."""
+    if _is_stdout(name):
+        return
+    path = Path(name)
+    if path.is_dir():
+        raise UsageError(f"{name}: is a directory")
+    if not path.parent.is_dir():
+        raise UsageError(f"{name}: the directory {str(path.parent)!r} does not exist")
+    writable = path if _is_device(name) else path.parent
+    if not os.access(writable, os.W_OK):
+        raise UsageError(f"{name}: permission denied")
+
+
+def check_distinct(outputs: Iterable[str | None], inputs: Iterable[str | None]) -> None:
+    """Stop where two outputs are one file, or one is an input that it would replace."""
+    taken = {os.path.realpath(name) for name in inputs if name and os.path.isfile(name)}
+    for name in outputs:
+        if name and not _is_stdout(name) and not _is_device(name):
+            path = os.path.realpath(name)
+            if path in taken:
+                raise UsageError(f"{name}: would overwrite an input or another output")
+            taken.add(path)
+
+
+def make_directory(name: str) -> None:
+    """Make a directory for outputs, unless it is there."""
+    try:
+        os.makedirs(name, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{name}: {error.strerror}") from error
+    if not os.access(name, os.W_OK):
+        raise UsageError(f"{name}: permission denied")
+
+
+def check_table_target(name: str) -> None:
+    """check_target, and the format must be one that can be written."""
+    check_target(name)
+    _target_format(name)
+
+
+def _is_device(name: str) -> bool:
+    return os.path.exists(name) and not os.path.isfile(name)
+
+
+def _target_format(name: str) -> Format:
+    return Format("tsv") if _is_stdout(name) or _is_device(name) else Format.of(name)
+
+
+def _is_stdout(name: str) -> bool:
+    return name in ("-", "/dev/stdout")
+
+
+@contextlib.contextmanager
+def write_atomically(name: str) -> Iterator[BinaryIO]:
+    """A binary file that takes its name only once it is whole; `-` is standard output."""
+    write = _write_stdout if _is_stdout(name) else _write_device if _is_device(name) else _replace
+    try:
+        with write(name) as file:
+            yield file
+    except BrokenPipeError:
+        raise ClosedPipe from None
+    except OSError as error:
+        raise UsageError(f"{name}: cannot be written: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def _write_stdout(_: str) -> Iterator[BinaryIO]:
+    if sys.stdout is None:
+        raise UsageError("standard output is closed")
+    with tempfile.TemporaryFile() as file:
+        yield file
+        file.seek(0)
+        try:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        except OSError:  # what is left in the buffer must not be tried again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise
+
+
+@contextlib.contextmanager
+def _write_device(name: str) -> Iterator[BinaryIO]:
+    with open(name, "wb") as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _replace(name: str) -> Iterator[BinaryIO]:
+    path = Path(name).resolve()  # a symbolic link stays one
+    prefix = f".{path.name[:100]}."
+    handle, temporary = tempfile.mkstemp(prefix=prefix, suffix=".tmp", dir=path.parent)
+    try:
+        with open(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+WriteBatch = Callable[[pa.RecordBatch], None]
+
+
+@contextlib.contextmanager
+def table_writer(name: str, schema: pa.Schema) -> Iterator[WriteBatch]:
+    """A function that appends batches of the schema to a table, written atomically."""
+    form = _target_format(name)
+    with write_atomically(name) as file:
+        if form.kind == "parquet":
+            import pyarrow.parquet as pq
+
+            with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+                yield writer.write_batch
+            return
+        delimiter = DELIMITERS[form.kind]
+        header = pa.RecordBatch.from_pylist([{n: n for n in schema.names}])
+        with _compressed(file, form.compression) as packed:
+            packed.write(_lines(header, delimiter))
+            yield lambda batch: packed.write(_lines(batch, delimiter))
+
+
+@contextlib.contextmanager
+def _compressed(file: BinaryIO, compression: str | None) -> Iterator[Any]:
+    """The file behind a codec, which writes neither name nor time into it."""
+    if compression is None:
+        yield file
+        return
+    # closing the codec closes what it writes to, so it gets a handle of its own
+    with (
+        open(os.dup(file.fileno()), "wb") as own,
+        pa.CompressedOutputStream(own, compression) as packed,
+    ):
+        yield packed
+
+
+def _lines(batch: pa.RecordBatch, delimiter: str) -> pa.Buffer | bytes:
+    """Rows as delimited text; a value is quoted only where it must be."""
+    if batch.num_rows == 0:
+        return b""
+    columns = []
+    for column in batch.columns:
+        if pa.types.is_string(column.type):
+            special = pc.match_substring_regex(column, f'["\r\n{delimiter}]')
+            if pc.any(special).as_py():
+                quoted = pc.binary_join_element_wise(
+                    "", pc.replace_substring(column, '"', '""'), "", '"'
+                )
+                column = pc.if_else(special, quoted, column)
+        else:
+            column = pc.cast(column, pa.string())
+        columns.append(column)
+    last = pc.binary_join_element_wise(
+        columns[-1], "", "\n", null_handling="replace", null_replacement=""
+    )
+    rows = pc.binary_join_element_wise(
+        *columns[:-1], last, delimiter, null_handling="replace", null_replacement=""
+    )
+    return pc.binary_join(pa.ListArray.from_arrays([0, len(rows)], rows), "")[0].as_buffer()
+
+
+def write_json(name: str, value: Any) -> None:
+    """A JSON document with the keys in their order, one list of plain values to a line."""
+    compression = COMPRESSIONS.get(Path(name).suffix)
+    # what is no UTF-8 in a name comes as a lone surrogate, for which JSON has an escape
+    text = _json(value, "\n").encode("utf-8", "backslashreplace") + b"\n"
+    with write_atomically(name) as file, _compressed(file, compression) as packed:
+        packed.write(text)
+
+
+def _json(value: Any, newline: str) -> str:
+    inner = newline + "  "
+    if isinstance(value, dict) and value:
+        items = (f"{json.dumps(k)}: {_json(v, inner)}" for k, v in value.items())
+        return "{" + inner + f",{inner}".join(items) + newline + "}"
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        return "[" + inner + f",{inner}".join(_json(item, inner) for item in value) + newline + "]"
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

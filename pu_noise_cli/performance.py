@@ -1,0 +1,74 @@
+"""How good the score is as a classifier of Y, though no row's Y is known."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .posterior import Calibration
+from .sketch import FloatArray
+
+MEASURES = ("precision", "recall", "specificity", "f1", "mcc", "accuracy")
+
+
+@dataclass(frozen=True, eq=False)
+class Performance:
+    """Expected figures of calling all rows from a score up; arrays have shape (thresholds,)."""
+
+    auc: float
+    threshold: FloatArray
+    called: FloatArray  # the share of the unlabeled rows
+    measures: dict[str, FloatArray]
+
+
+def performance(calibration: Calibration, thresholds: FloatArray | None = None) -> Performance:
+    """Figures on the population of the unlabeled rows, at each score or at given thresholds.
+
+    An unlabeled row counts as p of a positive and 1-p of a negative, p being its posterior.
+    """
+    sketch, p = calibration.sketch, calibration.posterior
+    share = sketch.unlabeled / sketch.n_unlabeled
+    positives, negatives = share * p, share * (1 - p)
+    at = sketch.scores if thresholds is None else thresholds
+    first = np.searchsorted(sketch.scores, at)
+
+    def above(mass: FloatArray) -> FloatArray:
+        return np.append(np.cumsum(mass[::-1])[::-1], 0.0)[first]
+
+    tp, fp = above(positives), above(negatives)
+    fn, tn = positives.sum() - tp, negatives.sum() - fp
+    below = np.cumsum(negatives) - negatives / 2
+    return Performance(
+        auc=_share(positives @ below, positives.sum() * negatives.sum()).item(),
+        threshold=at,
+        called=tp + fp,
+        measures={
+            "precision": _share(tp, tp + fp),
+            "recall": _share(tp, tp + fn),
+            "specificity": _share(tn, tn + fp),
+            "f1": _share(2 * tp, 2 * tp + fp + fn),
+            "mcc": _share(
+                tp * tn - fp * fn, np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+            ),
+            "accuracy": tp + tn,
+        },
+    )
+
+
+def interval(copies: Sequence[float] | Sequence[FloatArray], center: Any) -> tuple[Any, Any]:
+    """The 95 % interval of replicates, widened where need be to hold the estimate itself."""
+    with warnings.catch_warnings():  # a figure that no replicate has is NaN
+        warnings.simplefilter("ignore", RuntimeWarning)
+        low, high = np.nanquantile(copies, [0.025, 0.975], axis=0)
+    return np.fmin(low, center), np.fmax(high, center)
+
+
+def _share(part: FloatArray | float, whole: FloatArray | float) -> FloatArray:
+    """part / whole, NaN where there is nothing."""
+    whole = np.asarray(whole, np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(whole > 1e-12, np.asarray(part) / whole, np.nan)

@@ -1,0 +1,202 @@
+"""What people decide by: bounds, calls, evidence strengths, other populations, performance."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from pu_noise_cli.errors import InputError
+from pu_noise_cli.evidence import NONE, levels, strengths
+from pu_noise_cli.performance import MEASURES, performance
+from pu_noise_cli.posterior import (
+    PriorShares,
+    calibrate,
+    posterior_bounds,
+    replicates,
+    shift_prior,
+)
+from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.tables import read_rule
+
+# Pejaver et al. 2022, at the prior of missense variants
+PUBLISHED = {
+    "pathogenic_supporting": (2.41, 0.100),
+    "pathogenic_moderate": (5.79, 0.211),
+    "pathogenic_strong": (33.5, 0.607),
+    "pathogenic_very_strong": (1124, 0.981),
+    "benign_supporting": (1 / 2.41, 0.0188),
+    "benign_moderate": (1 / 5.79, 0.0079),
+    "benign_strong": (1 / 33.5, 0.0014),
+    "benign_very_strong": (1 / 1124, 0.00004),
+}
+
+
+def test_acmg_levels_at_the_published_prior():
+    found = {level.name: level for level in levels("acmg", read_rule("acmg"), 0.0441)}
+    assert found.keys() == PUBLISHED.keys()
+    for name, (lr, posterior) in PUBLISHED.items():
+        assert found[name].lr == pytest.approx(lr, rel=0.003), name
+        digits = len(str(posterior).split(".")[1]) if posterior > 1e-4 else 5
+        assert round(found[name].posterior, digits) == posterior, name
+
+
+def test_very_strong_evidence_has_odds_of_350_at_a_prior_of_a_tenth():
+    found = {level.name: level.lr for level in levels("acmg", read_rule("acmg"), 0.1)}
+    assert found["pathogenic_very_strong"] == 350
+    near = {level.name: level.lr for level in levels("acmg", read_rule("acmg"), 0.1001)}
+    assert near["pathogenic_very_strong"] == pytest.approx(350, rel=0.01)
+
+
+def test_a_strength_needs_its_bound_to_reach():
+    rule = levels("acmg", read_rule("acmg"), 0.0441)
+    low = np.array([0.05, 0.12, 0.62, 0.99, 0.0, 0.001])
+    high = np.array([0.30, 0.30, 0.90, 0.999, 0.00001, 0.01])
+    assert strengths(rule, low, high).tolist() == [
+        *(NONE, "pathogenic_supporting", "pathogenic_strong", "pathogenic_very_strong"),
+        *("benign_very_strong", "benign_supporting"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        [],
+        {"schema": "x", "levels": []},
+        {"schema": "punoise.evidence/1"},
+        {"schema": "punoise.evidence/1", "levels": [{"name": "a"}]},
+        {"schema": "punoise.evidence/1", "levels": [{"name": "a", "lr": "much"}]},
+        {"schema": "punoise.evidence/1", "levels": [{"name": "a", "lr": 1}]},
+        {"schema": "punoise.evidence/1", "levels": [{"name": "a", "lr": -2}]},
+    ],
+)
+def test_a_malformed_rule_is_refused(rule):
+    with pytest.raises(InputError, match=r"rule\.json"):
+        levels("rule.json", rule, 0.1)
+
+
+@pytest.fixture(scope="module")
+def gaussian():
+    """Two unit Gaussians two apart: scores, hidden classes, and their sketch; α 0.3, β 0.9."""
+    rng = np.random.default_rng(11)
+    y = rng.random(20_000) < 0.3
+    labeled = rng.normal(size=4000) + 2 * (rng.random(4000) < 0.9)
+    unlabeled = rng.normal(size=20_000) + 2 * y
+    return unlabeled, y, Sketch.of(labeled, unlabeled)
+
+
+PRIOR = PriorShares(0.3, 0.9, (0.27, 0.33), (0.87, 0.93))
+
+
+def true_posterior(sketch, alpha):
+    ratio = np.exp(2 * sketch.scores - 2)
+    return alpha * ratio / (alpha * ratio + 1 - alpha)
+
+
+def test_bounds_hold_the_true_posterior(gaussian):
+    _, _, sketch = gaussian
+    low, high = posterior_bounds(sketch, replicates(sketch, PRIOR, "isotonic", 0), None)
+    truth = true_posterior(sketch, 0.3)
+    slack = 0.01  # interpolation between blocks
+    inside = (low - slack <= truth) & (truth <= high + slack)
+    assert inside @ sketch.unlabeled / sketch.n_unlabeled > 0.9
+    assert (high - low) @ sketch.unlabeled / sketch.n_unlabeled < 0.15
+
+
+def test_another_population_is_bayes_rule(gaussian):
+    _, _, sketch = gaussian
+    shifted, fdr = shift_prior(calibrate(sketch, PriorShares(0.3, 0.9)), 0.05)
+    error = np.abs(shifted - true_posterior(sketch, 0.05)) @ sketch.unlabeled
+    assert error / sketch.n_unlabeled < 0.02
+    rng = np.random.default_rng(1)
+    y = rng.random(200_000) < 0.05
+    cells = sketch.cells_of(rng.normal(size=200_000) + 2 * y)
+    called = fdr[cells] <= 0.4
+    assert 1 - y[called].mean() == pytest.approx(0.4, abs=0.06)
+    same, _ = shift_prior(calibrate(sketch, PriorShares(0.3, 0.9)), 0.3)
+    np.testing.assert_allclose(same, calibrate(sketch, PriorShares(0.3, 0.9)).posterior)
+
+
+def test_performance_is_that_of_the_hidden_classes(gaussian):
+    scores, y, sketch = gaussian
+    found = performance(calibrate(sketch, PRIOR), np.array([0.0, 1.0, 2.0]))
+    assert found.auc == pytest.approx(roc_auc_score(y, scores), abs=0.01)
+    for i, threshold in enumerate(found.threshold):
+        called = scores >= threshold
+        assert found.measures["precision"][i] == pytest.approx(y[called].mean(), abs=0.03)
+        assert found.measures["recall"][i] == pytest.approx(called[y].mean(), abs=0.03)
+        assert found.measures["specificity"][i] == pytest.approx((~called)[~y].mean(), abs=0.03)
+        assert found.measures["accuracy"][i] == pytest.approx((called == y).mean(), abs=0.03)
+        assert found.measures["mcc"][i] == pytest.approx(np.corrcoef(called, y)[0, 1], abs=0.03)
+        f1 = 2 * (called & y).sum() / (called.sum() + y.sum())
+        assert found.measures["f1"][i] == pytest.approx(f1, abs=0.03)
+
+
+@pytest.fixture
+def prior_file(punoise, scores, tmp_path):
+    punoise("estimate-prior", "--scores", scores, "--out", tmp_path / "prior.json")
+    return tmp_path / "prior.json"
+
+
+def test_posterior_with_everything(punoise, scores, prior_file, tmp_path):
+    out = tmp_path / "p.parquet"
+    options = ("--bounds", "--fdr", 0.1, "--evidence", "acmg", "--target-alpha", 0.0441)
+    result = punoise("posterior", "--scores", scores, "--prior", prior_file, "--out", out, *options)
+    table = pd.read_parquet(out)
+    assert list(table.columns)[8:] == ["posterior_low", "posterior_high", "evidence", "call"]
+    assert (table["posterior_low"] <= table["posterior"]).all()
+    assert (table["posterior"] <= table["posterior_high"]).all()
+    assert (table["call"] == (table["fdr"] <= 0.1)).all()
+    called = table.loc[table["set"] == "unlabeled", "call"].sum()
+    assert f"calls  {called} unlabeled rows" in result.err
+    assert set(table["evidence"]) <= {*PUBLISHED, NONE}
+    supported = table["evidence"].str.startswith("pathogenic")
+    assert (table.loc[supported, "posterior_low"] >= 0.0999).all()
+
+
+def test_own_levels(punoise, scores, tmp_path):
+    rule = {"schema": "punoise.evidence/1", "levels": [{"name": "worth a look", "lr": 1.5}]}
+    (tmp_path / "rule.json").write_text(json.dumps(rule))
+    out = tmp_path / "p.tsv"
+    options = ("--alpha", 0.3, "--evidence", tmp_path / "rule.json", "--calibrator", "platt")
+    punoise("posterior", "--scores", scores, "--out", out, *options)
+    assert set(pd.read_csv(out, sep="\t")["evidence"]) == {"worth a look", NONE}
+
+
+def test_new_rows_are_calibrated_by_the_model(punoise, tables, frames, tmp_path):
+    names = ("m.punoise", "s.tsv", "p.json", "q.tsv", "new.tsv", "new_q.tsv")
+    model, scores, prior, posterior, new, new_posterior = (tmp_path / name for name in names)
+    fast = ("--classifier", "logistic")
+    punoise("transform", *tables, *fast, "--out", scores, "--model-out", model)
+    punoise("estimate-prior", "--scores", scores, "--out", prior)
+    punoise("posterior", "--scores", scores, "--prior", prior, "--out", posterior)
+    punoise("score", "--model", model, "--table", tables[3], "--out", new)
+    own = ("--prior", prior, "--model", model)
+    punoise("posterior", "--scores", new, *own, "--out", new_posterior)
+    found = pd.read_csv(new_posterior, sep="\t")
+    assert list(found.columns) == ["id", "score", "tau", "posterior", "lr", "fdr"]
+    known = pd.read_csv(posterior, sep="\t").query("set == 'unlabeled'")
+    assert np.corrcoef(found["posterior"], known["posterior"])[0, 1] > 0.98
+    result = punoise("posterior", "--scores", new, "--prior", prior, "--out", "-", expect=3)
+    assert "'set'" in result.err
+    assert "--model" in result.err
+
+
+@pytest.mark.parametrize("suffix", ["json", "tsv"])
+def test_performance_as_a_file(suffix, punoise, scores, prior_file, tmp_path):
+    out = tmp_path / f"perf.{suffix}"
+    options = ("--threshold", 0.5, "--threshold", 0.8, "--out", out)
+    result = punoise("performance", "--scores", scores, "--prior", prior_file, *options)
+    assert "AUC" in result.err
+    if suffix == "json":
+        document = json.loads(out.read_text())
+        assert document["schema"] == "punoise.performance/1"
+        assert document["auc_ci"][0] <= document["auc"] <= document["auc_ci"][1]
+        rows = pd.DataFrame(document["thresholds"])
+    else:
+        rows = pd.read_csv(out, sep="\t")
+    assert rows["threshold"].tolist() == [0.5, 0.8]
+    for name in MEASURES:
+        assert (rows[f"{name}_low"] <= rows[name]).all()
+        assert (rows[name] <= rows[f"{name}_high"]).all()
