@@ -38,16 +38,30 @@ def paper(table: str) -> list[Row]:
     return pd.read_csv(HERE / "paper" / f"{table}.csv").to_dict("records")
 
 
+def rows_at_hand(table: str, data: Path) -> dict[str, Row]:
+    """The rows of a table whose data set is in the directory, by a label."""
+    return {
+        f"{row['data']} {row['beta']}": row
+        for row in paper(table)
+        if (data / f"{row['data']}.parquet").exists()
+    }
+
+
 # Samples
 
 
 @dataclass(frozen=True)
 class Draw:
-    """The features or the scores of both samples, and the α they hide."""
+    """The features or the scores of both samples, and the classes they hide."""
 
     labeled: np.ndarray
     unlabeled: np.ndarray
-    alpha: float
+    labeled_y: np.ndarray
+    unlabeled_y: np.ndarray
+
+    @property
+    def alpha(self) -> float:
+        return float(self.unlabeled_y.mean())
 
 
 LAPLACE_SCALES = {"unit-variance": np.sqrt(0.5), "unit-scale": 1.0}
@@ -62,16 +76,17 @@ def univariate(row: Row, n_labeled: int, laplace: str, rng: np.random.Generator)
     unit variance, and .020, .117 and .442 with unit scale).
     """
 
-    def sample(share: float, n: int) -> np.ndarray:
-        positive = np.arange(n) < round(share * n)
+    def sample(positive: np.ndarray) -> np.ndarray:
+        n = len(positive)
         gaussian = row["family"] == "gaussian"
         noise = (
             rng.normal(size=n) if gaussian else rng.laplace(scale=LAPLACE_SCALES[laplace], size=n)
         )
         return noise + row["delta_mu"] * positive
 
-    alpha = float(row["alpha"])
-    return Draw(sample(row["beta"], n_labeled), sample(alpha, MAX_UNLABELED), alpha)
+    labeled_y = np.arange(n_labeled) < round(row["beta"] * n_labeled)
+    unlabeled_y = np.arange(MAX_UNLABELED) < round(row["alpha"] * MAX_UNLABELED)
+    return Draw(sample(labeled_y), sample(unlabeled_y), labeled_y, unlabeled_y)
 
 
 @cache
@@ -90,17 +105,22 @@ def real(path: Path, beta: float, rng: np.random.Generator) -> Draw:
     labeled = np.concatenate([positive[:n_positive], negative[: n_labeled - n_positive]])
     rest = np.concatenate([positive[n_positive:], negative[n_labeled - n_positive :]])
     unlabeled = rng.permutation(rest)[:MAX_UNLABELED]
-    return Draw(features[labeled], features[unlabeled], float(y[unlabeled].mean()))
+    return Draw(features[labeled], features[unlabeled], y[labeled], y[unlabeled])
 
 
-def transformed(draw: Draw, classifier: str, seed: int) -> Sketch:
-    """The sketch of the out-of-bag scores of a classifier of labeled against unlabeled rows."""
+def scores(draw: Draw, classifier: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Out-of-bag scores of the labeled and of the unlabeled rows, by a classifier of the two."""
     features = np.concatenate([draw.labeled, draw.unlabeled])
     labeled = np.arange(len(features)) < len(draw.labeled)
     training = Training(fit_scaling(features).apply(features), labeled)
     train = CLASSIFIERS[classifier]
-    scores = train(training, seed=seed, threads=1, progress=lambda share: None).scores
-    return Sketch.of(scores[labeled], scores[~labeled])
+    found = train(training, seed=seed, threads=1, progress=lambda share: None).scores
+    return found[labeled], found[~labeled]
+
+
+def transformed(draw: Draw, classifier: str, seed: int) -> Sketch:
+    """The sketch of those scores."""
+    return Sketch.of(*scores(draw, classifier, seed))
 
 
 def errors(draw: Draw, sketch: Sketch, methods: list[str], settings: Settings) -> dict[str, float]:
@@ -114,13 +134,18 @@ def errors(draw: Draw, sketch: Sketch, methods: list[str], settings: Settings) -
     return found
 
 
+def real_draw(row: Row, repeat: int, data: Path) -> Draw:
+    """The draw of one repeat of one row of tables 1 and 3."""
+    name, beta = str(row["data"]), float(row["beta"])
+    rng = np.random.default_rng([repeat, round(100 * beta), *name.encode()])
+    return real(data / f"{name}.parquet", beta, rng)
+
+
 def errors_on_real_data(
     row: Row, repeat: int, methods: list[str], data: Path, classifier: str, settings: Settings
 ) -> dict[str, float]:
     """One repeat of one row of tables 1 and 3."""
-    name, beta = str(row["data"]), float(row["beta"])
-    rng = np.random.default_rng([repeat, round(100 * beta), *name.encode()])
-    draw = real(data / f"{name}.parquet", beta, rng)
+    draw = real_draw(row, repeat, data)
     return errors(draw, transformed(draw, classifier, repeat), methods, settings)
 
 
@@ -231,11 +256,13 @@ def markdown(header: list[str], lines: list[Line], groups: dict[str, list[Line]]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in table) + "\n"
 
 
+NOTE = (
+    "Mean absolute error of alpha, ours / the paper's. Bold: least of ours; *: significantly.\n\n"
+)
+
+
 def report(path: Path, title: str, text: str) -> None:
     """Print a table and save it."""
-    note = (
-        "Mean absolute error of alpha, ours / the paper's. Bold: least of ours; *: significantly."
-    )
-    document = f"# {title}\n\n{note}\n\n{text}"
+    document = f"# {title}\n\n{text}"
     print(document)
     path.write_text(document)

@@ -41,11 +41,7 @@ def main(table: str = "table1", columns: dict[str, str] = COLUMNS) -> None:
     title = f"Table {table[-1]}"
     options = protocol.real_data_arguments(f"{title} of the paper.").parse_args()
     methods = [*columns, *(m for m in options.also if m not in columns)]
-    rows = {
-        f"{row['data']} {row['beta']}": row
-        for row in protocol.paper(table)
-        if (options.data / f"{row['data']}.parquet").exists()
-    }
+    rows = protocol.rows_at_hand(table, options.data)
     found = protocol.run(
         options.results / f"{name(table, options)}.partial.jsonl",
         [(label, repeat, rows[label]) for label in rows for repeat in range(options.repeats)],
@@ -72,7 +68,7 @@ def main(table: str = "table1", columns: dict[str, str] = COLUMNS) -> None:
     }
     text = protocol.markdown(["data", "α", "β"], lines, groups)
     title += f", {options.repeats} repeats, {options.classifier}, {options.elbow} elbow"
-    protocol.report(options.results / f"{name(table, options)}.md", title, text)
+    protocol.report(options.results / f"{name(table, options)}.md", title, protocol.NOTE + text)
 
 
 def name(table: str, options: argparse.Namespace) -> str:

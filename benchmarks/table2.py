@@ -78,7 +78,7 @@ def main() -> None:
     header = ["family", "Δμ", "α", "β", "labeled"]
     text = protocol.markdown(header, list(lines.values()), groups)
     title = f"Table 2, {options.repeats} repeats, {options.laplace} Laplaces, {options.elbow} elbow"
-    protocol.report(options.results / f"{name}.md", title, text)
+    protocol.report(options.results / f"{name}.md", title, protocol.NOTE + text)
 
 
 if __name__ == "__main__":

@@ -243,8 +243,11 @@ def _parquet_file(shard: _Shard) -> Any:
 
 
 def _parquet_batches(shard: _Shard, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-    for batch in _parquet_file(shard).iter_batches(rows, columns=columns):
-        yield pa.RecordBatch.from_arrays([_plain(batch[name]) for name in columns], names=columns)
+    file = _parquet_file(shard)
+    for group in range(file.num_row_groups):  # one at a time, or it reads far ahead into memory
+        for batch in file.iter_batches(rows, row_groups=[group], columns=columns):
+            arrays = [_plain(batch[name]) for name in columns]
+            yield pa.RecordBatch.from_arrays(arrays, names=columns)
 
 
 def _plain(column: pa.Array) -> pa.Array:

@@ -124,3 +124,14 @@ def test_a_stored_model_scores_as_the_model_did(classifier, tmp_path):
     assert np.array_equal(stored.scores, sketch.scores)
     for chunk in rows.chunks(rows.features):
         np.testing.assert_array_equal(loaded.score(chunk, 1), trained.model.score(chunk, 2))
+
+
+@pytest.mark.parametrize("classifier", ["networks", "boosting", "logistic"])
+def test_a_score_does_not_depend_on_how_the_table_is_cut(classifier, tmp_path):
+    rows = rows_of(tmp_path, plain(120, 1.0, 1, d=20), plain(300, 0.0, 2, d=20))
+    _, trained = sketch_tables(rows, TransformSettings(classifier), QUIET)
+    features = np.random.default_rng(0).normal(size=(9000, 20)).astype(np.float32)
+    predict = trained.model.model.predict
+    for cut in (1, 7, 4095, 4097, 8191):
+        parts = [predict(features[:cut], 1), predict(features[cut:], 2)]
+        np.testing.assert_array_equal(np.concatenate(parts), predict(features, 1))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .base import Arrays, Fit, Matrix, Progress, Training
 from .resampling import Units, balanced
-from .threads import chunks, in_threads
+from .threads import by_chunks, in_threads
 
 FOLDS = 5
 
@@ -26,10 +26,10 @@ class Linear:
         """Scores in [0, 1], shape (n,)."""
         from scipy.special import expit
 
-        def score(part: slice) -> NDArray[np.float64]:
-            return np.asarray(expit(features[part] @ self.coefficients + self.intercept))
+        def score(rows: Matrix) -> NDArray[np.float64]:
+            return np.asarray(expit(rows @ self.coefficients + self.intercept))
 
-        return np.concatenate([np.zeros(0), *in_threads(score, chunks(len(features)), threads)])
+        return by_chunks(score, features, threads)
 
     def arrays(self) -> Arrays:
         """All there is to store."""

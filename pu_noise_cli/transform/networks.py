@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from .base import Arrays, Fit, Matrix, Progress, Training
 from .resampling import Units
-from .threads import chunks, in_threads
+from .threads import by_chunks, chunks, in_threads
 
 Vector = NDArray[np.float32]
 Rows = NDArray[np.intp]
@@ -79,10 +79,7 @@ class Networks:
 
     def predict(self, features: Matrix, threads: int) -> NDArray[np.float64]:
         """Scores in [0, 1], shape (n,)."""
-        parts = in_threads(
-            lambda rows: self.mean_logit(features[rows]), chunks(len(features)), threads
-        )
-        return _score(np.concatenate([np.zeros(0), *parts]))
+        return _score(by_chunks(self.mean_logit, features, threads))
 
     def arrays(self) -> Arrays:
         """All there is to store."""

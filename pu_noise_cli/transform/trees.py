@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .base import Arrays, Fit, Matrix, Progress, Training
 from .resampling import Units, balanced
-from .threads import chunks, in_threads
+from .threads import by_chunks, in_threads
 
 FOLDS = 5
 ROUNDS = 100
@@ -56,8 +56,7 @@ class Trees:
 
     def predict(self, features: Matrix, threads: int) -> NDArray[np.float64]:
         """Scores in [0, 1], shape (n,)."""
-        parts = in_threads(lambda part: self.walk(features[part]), chunks(len(features)), threads)
-        return np.concatenate([np.zeros(0), *parts])
+        return by_chunks(self.walk, features, threads)
 
     def arrays(self) -> Arrays:
         """All there is to store."""
