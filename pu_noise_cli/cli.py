@@ -25,20 +25,19 @@ from .options import (
     SHARE,
     column_options,
     common_options,
-    joined,
+    estimation_settings,
+    open_rows,
+    own_or_estimated_prior,
     prior_options,
     prior_source_options,
     strict_option,
     table_options,
     transform_options,
+    transform_settings,
 )
 
 if TYPE_CHECKING:
-    from .estimators import Settings
-    from .posterior import PriorShares
     from .prior import Prior
-    from .rows import Rows
-    from .transform.scoring import TransformSettings
 
 OF_TABLES = (
     *("labeled", "unlabeled", "table", "label_column", "id_column", "group_column", "features"),
@@ -92,13 +91,13 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     console = _start(given)
     out_dir = given["out_dir"]
     try:
-        rows = _open_rows(given)
+        rows = open_rows(given)
         make_directory(out_dir)
         pipeline.check_run_targets(out_dir)
         result = pipeline.run(
             rows,
-            _transform_settings(given),
-            _settings(given),
+            transform_settings(given),
+            estimation_settings(given),
             method=given["method"],
             sample=given["sample"],
             table_format=given["table_format"],
@@ -145,7 +144,7 @@ def transform(**given: Any) -> None:
         check_target(given["model_out"])
     check_distinct([given["out"], given["model_out"]], _inputs(given))
     trained = pipeline.transform(
-        _open_rows(given), _transform_settings(given), console, given["out"], given["model_out"]
+        open_rows(given), transform_settings(given), console, given["out"], given["model_out"]
     )
     _check_strict(given, *trained.notices)
 
@@ -260,7 +259,7 @@ def posterior(**given: Any) -> None:
     console = _start(given)
     check_table_target(given["out"])
     check_distinct([given["out"]], _inputs(given))
-    prior = _prior_shares(given)
+    prior = own_or_estimated_prior(given)
     target = given["target_alpha"]
     rule = []
     if given["evidence"] is not None:
@@ -311,7 +310,7 @@ def performance(**given: Any) -> None:
     console = _start(given)
     check_target(given["out"])
     check_distinct([given["out"]], _inputs(given))
-    prior = _prior_shares(given)
+    prior = own_or_estimated_prior(given)
     sketch = pipeline.ScoredRows.open(given["scores"]).sketch()
     auc = pipeline.performance(
         sketch, prior, given["calibrator"], given["threshold"], given["seed"], given["out"]
@@ -368,63 +367,6 @@ def _start(given: dict[str, Any]) -> Console:
     return Console(given["quiet"], given["verbose"])
 
 
-def _open_rows(given: dict[str, Any]) -> Rows:
-    """The rows that --labeled and --unlabeled, or --table, name."""
-    from .rows import Rows
-    from .tables import open_table
-
-    pair = (given["labeled"], given["unlabeled"])
-    if given["table"] is not None:
-        if pair != (None, None):
-            raise UsageError("give either --table, or --labeled and --unlabeled, not both")
-        if given["label_column"] is None:
-            raise UsageError("--table needs --label-column")
-        tables = [open_table(given["table"])]
-    else:
-        if None in pair:
-            raise UsageError("give --labeled and --unlabeled, or --table and --label-column")
-        if given["label_column"] is not None:
-            raise UsageError("--label-column goes with --table")
-        if pair == ("-", "-"):
-            raise UsageError("only one table can come from standard input")
-        tables = [open_table(name) for name in pair]
-    features = joined(given["features"])
-    if given["score_column"] is not None:
-        if features or given["transform"]:
-            raise UsageError("--score-column goes with neither --features nor --transform")
-        features = (given["score_column"],)
-    return Rows.matched(
-        tables,
-        features=features,
-        drop=joined(given["drop_columns"]),
-        id_column=given["id_column"],
-        group_column=given["group_column"],
-        label_column=given["label_column"],
-    )
-
-
-def _transform_settings(given: dict[str, Any]) -> TransformSettings:
-    from .transform.scoring import TransformSettings
-
-    as_score = given["score_column"] is not None
-    return TransformSettings(
-        classifier=given["classifier"],
-        train=False if as_score else given["transform"],
-        lower_is_positive=given["lower_is_positive"],
-        max_train_rows=given["max_train_rows"],
-        na=given["na"],
-        categorical=joined(given["categorical"]),
-        seed=given["seed"],
-        threads=given["threads"],
-    )
-
-
-def _settings(given: dict[str, Any]) -> Settings:
-    from .estimators import Settings
-
-    return Settings(given["beta"], given["seed"], given["elkan_noto_estimator"], given["elbow"])
-
-
 def _inputs(given: dict[str, Any]) -> list[str | None]:
     """The files a command reads, which none of its outputs may replace."""
     return [
@@ -447,31 +389,15 @@ def _prior(ctx: click.Context, console: Console) -> tuple[Prior, Sequence[Notice
                 )
         sketch = pipeline.ScoredRows.open(given["scores"]).sketch()
     else:
-        rows, transform = _open_rows(given), _transform_settings(given)
+        rows, transform = open_rows(given), transform_settings(given)
         sketch, trained = pipeline.sketch_tables(rows, transform, console)
         notices = trained.notices
         if pipeline.needs_features(given["method"]):
             samples = pipeline.feature_samples(rows, trained.model, transform)
-    settings = _settings(given)
-    return estimate_prior(sketch, given["method"], settings, samples, given["sample"]), notices
-
-
-def _prior_shares(given: dict[str, Any]) -> PriorShares:
-    """α and β from --prior, or the user's own."""
-    from .posterior import PriorShares
-    from .prior import prior_shares
-    from .tables import read_json
-
-    if (given["prior"] is None) == (given["alpha"] is None):
-        raise UsageError("give either --prior, or --alpha (and --beta)")
-    if given["prior"] is not None:
-        if given["beta"] is not None:
-            raise UsageError("--beta goes with --alpha; --prior has its own")
-        return prior_shares(given["prior"], read_json(given["prior"]))
-    alpha, beta = given["alpha"], 1.0 if given["beta"] is None else given["beta"]
-    if alpha >= beta:
-        raise UsageError(f"--alpha {alpha} must be below --beta {beta}")
-    return PriorShares(alpha, beta, estimated=False)
+    prior = estimate_prior(
+        sketch, given["method"], estimation_settings(given), samples, given["sample"]
+    )
+    return prior, notices
 
 
 def _failed_prior(given: dict[str, Any], error: PunoiseError, console: Console) -> Prior:

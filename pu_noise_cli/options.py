@@ -1,4 +1,4 @@
-"""Options that several commands share, each group applied by one decorator."""
+"""Options that several commands share, each group applied by one decorator, and what they mean."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ import csv
 import os
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .estimators import Settings
+    from .posterior import PriorShares
+    from .rows import Rows
+    from .transform.scoring import TransformSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -215,3 +223,80 @@ common_options = _group(
     click.option("-q", "--quiet", is_flag=True, help="Only errors on stderr."),
     click.option("-v", "--verbose", is_flag=True, help="More on stderr."),
 )
+
+
+def open_rows(given: dict[str, Any]) -> Rows:
+    """The rows that --labeled and --unlabeled, or --table, name."""
+    from .rows import Rows
+    from .tables import open_table
+
+    pair = (given["labeled"], given["unlabeled"])
+    if given["table"] is not None:
+        if pair != (None, None):
+            raise UsageError("give either --table, or --labeled and --unlabeled, not both")
+        if given["label_column"] is None:
+            raise UsageError("--table needs --label-column")
+        tables = [open_table(given["table"])]
+    else:
+        if None in pair:
+            raise UsageError("give --labeled and --unlabeled, or --table and --label-column")
+        if given["label_column"] is not None:
+            raise UsageError("--label-column goes with --table")
+        if pair == ("-", "-"):
+            raise UsageError("only one table can come from standard input")
+        tables = [open_table(name) for name in pair]
+    features = joined(given["features"])
+    if given["score_column"] is not None:
+        if features or given["transform"]:
+            raise UsageError("--score-column goes with neither --features nor --transform")
+        features = (given["score_column"],)
+    return Rows.matched(
+        tables,
+        features=features,
+        drop=joined(given["drop_columns"]),
+        id_column=given["id_column"],
+        group_column=given["group_column"],
+        label_column=given["label_column"],
+    )
+
+
+def transform_settings(given: dict[str, Any]) -> TransformSettings:
+    """What the user has fixed about the transform."""
+    from .transform.scoring import TransformSettings
+
+    as_score = given["score_column"] is not None
+    return TransformSettings(
+        classifier=given["classifier"],
+        train=False if as_score else given["transform"],
+        lower_is_positive=given["lower_is_positive"],
+        max_train_rows=given["max_train_rows"],
+        na=given["na"],
+        categorical=joined(given["categorical"]),
+        seed=given["seed"],
+        threads=given["threads"],
+    )
+
+
+def estimation_settings(given: dict[str, Any]) -> Settings:
+    """What the user has fixed about the estimation."""
+    from .estimators import Settings
+
+    return Settings(given["beta"], given["seed"], given["elkan_noto_estimator"], given["elbow"])
+
+
+def own_or_estimated_prior(given: dict[str, Any]) -> PriorShares:
+    """α and β from --prior, or the user's own."""
+    from .posterior import PriorShares
+    from .prior import prior_shares
+    from .tables import read_json
+
+    if (given["prior"] is None) == (given["alpha"] is None):
+        raise UsageError("give either --prior, or --alpha (and --beta)")
+    if given["prior"] is not None:
+        if given["beta"] is not None:
+            raise UsageError("--beta goes with --alpha; --prior has its own")
+        return prior_shares(given["prior"], read_json(given["prior"]))
+    alpha, beta = given["alpha"], 1.0 if given["beta"] is None else given["beta"]
+    if alpha >= beta:
+        raise UsageError(f"--alpha {alpha} must be below --beta {beta}")
+    return PriorShares(alpha, beta, estimated=False)
