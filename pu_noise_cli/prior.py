@@ -10,13 +10,13 @@ import numpy as np
 
 from . import __version__
 from .errors import EstimationError, InputError, Notice, UsageError
-from .estimators import ESTIMATORS, Estimate, Estimator, Samples, Settings
+from .estimators import ESTIMATORS, Curve, Estimate, Estimator, Samples, Settings
 from .posterior import PriorShares
 from .sketch import Sketch
 
 SCHEMA = "punoise.prior/1"
 CI_LEVEL = 0.95
-DEFAULT_METHOD = "auto"
+DEFAULT_METHOD, CURVE_METHOD = "auto", "alphamax-n"
 REPLICATES = 100
 
 
@@ -32,6 +32,7 @@ class Prior:
     auc_pu: float | None
     estimates: dict[str, Estimate]
     notices: tuple[Notice, ...]
+    curves: dict[str, Curve]  # AlphaMax-N's, whatever the method: experts look for the elbow
     sample: str | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -81,15 +82,14 @@ class Prior:
         return lines
 
     def _curve_json(self) -> dict[str, Any] | None:
-        curves = next((e.curves for e in self.estimates.values() if e.curves), None)
-        if curves is None:
+        if not self.curves:
             return None
         return {
             name: {
                 "proportion": [float(x) for x in curve.proportion],
                 "log_likelihood": [float(x) for x in curve.log_likelihood],
             }
-            for name, curve in curves.items()
+            for name, curve in self.curves.items()
         }
 
 
@@ -138,6 +138,7 @@ def estimate_prior(
         auc_pu=sketch.auc,
         estimates=estimates,
         notices=(*diagnose(sketch, answer), *answer.notices),
+        curves=ESTIMATORS[CURVE_METHOD].estimate(sketch, settings).curves,
         sample=sample,
     )
 
@@ -146,7 +147,8 @@ def failed_prior(method: str, seed: int, error: Exception, sample: str | None) -
     """The prior that is written where estimation or its input fails and a file is wanted."""
     code = "bad-input" if isinstance(error, InputError) else "estimation-failed"
     answering = DEFAULT_METHOD if method == "all" else method
-    return Prior(answering, seed, None, None, None, None, {}, (Notice(code, str(error)),), sample)
+    notices = (Notice(code, str(error)),)
+    return Prior(answering, seed, None, None, None, None, {}, notices, {}, sample)
 
 
 def _chosen(method: str, samples: Samples | None) -> Sequence[Estimator]:

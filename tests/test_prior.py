@@ -54,6 +54,7 @@ def test_every_method_gives_a_valid_document(method):
     assert prior["alpha_ci"][0] <= prior["alpha"] <= prior["alpha_ci"][1]
     assert prior["beta_ci"][0] <= prior["beta"] <= prior["beta_ci"][1]
     assert prior["auc"] > prior["auc_pu"]
+    assert prior["curve"].keys() == {"alpha_plus", "beta_plus"}
 
 
 def test_all_methods_side_by_side():
