@@ -22,6 +22,8 @@ from .errors import (
     UsageError,
 )
 from .options import (
+    INNER_SHARE,
+    NUMBER,
     SHARE,
     column_options,
     common_options,
@@ -237,7 +239,7 @@ def estimate_prior(ctx: click.Context, /, **given: Any) -> None:
 )
 @click.option(
     "--target-alpha",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=INNER_SHARE,
     help="Give posterior and fdr for a population with this share of positives.",
 )
 @strict_option
@@ -277,9 +279,11 @@ def posterior(**given: Any) -> None:
     columns = pipeline.posterior_columns(calibration, request)
     counts = pipeline.posterior(scored, sketch, columns, given["out"])
     if given["fdr"] is not None:
-        console.say(f"calls  {counts['True']} unlabeled rows have an fdr of at most {given['fdr']}")
-    for level in rule:
-        console.say(f"{counts[level.name]:>9}  {level.name} (posterior {level.posterior:.4g})")
+        called = counts["call", True]
+        console.say(f"calls  {called} unlabeled rows have an fdr of at most {given['fdr']}")
+    for level in sorted(rule, key=lambda level: -level.lr):
+        rows = counts["evidence", level.name]
+        console.say(f"{rows:>9}  {level.name} (posterior {level.posterior:.4g})")
     console.warn(calibration.notices)
     _check_strict(given, *calibration.notices)
 
@@ -289,11 +293,14 @@ def posterior(**given: Any) -> None:
 @prior_source_options
 @click.option(
     "--threshold",
-    type=float,
+    type=NUMBER,
     multiple=True,
     help="Scores from which rows are called (repeat); by default every score there is.",
 )
-@click.option("--out", default="-", metavar="FILE", help="JSON or a table, by its name.")
+@click.option(
+    "--out", default="-", metavar="FILE", help="JSON or a table, by its name; by default JSON here."
+)
+@strict_option
 @common_options
 def performance(**given: Any) -> None:
     """How good the score is at telling positives from negatives.
@@ -305,17 +312,21 @@ def performance(**given: Any) -> None:
     punoise performance --scores scores.tsv --prior prior.json --threshold 0.5 --out perf.json
     """
     from . import pipeline
-    from .outputs import check_distinct, check_target
+    from .outputs import check_distinct, check_table_target, check_target, is_json
+    from .posterior import calibrate
 
     console = _start(given)
-    check_target(given["out"])
+    (check_target if is_json(given["out"]) else check_table_target)(given["out"])
     check_distinct([given["out"]], _inputs(given))
     prior = own_or_estimated_prior(given)
     sketch = pipeline.ScoredRows.open(given["scores"]).sketch()
+    calibration = calibrate(sketch, prior, given["calibrator"])
     auc = pipeline.performance(
-        sketch, prior, given["calibrator"], given["threshold"], given["seed"], given["out"]
+        calibration, given["calibrator"], given["threshold"], given["seed"], given["out"]
     )
     console.say(f"AUC    {auc}  positives against negatives")
+    console.warn(calibration.notices)
+    _check_strict(given, *calibration.notices)
 
 
 @cli.command()

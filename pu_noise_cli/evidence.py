@@ -43,12 +43,18 @@ def levels(name: str, rule: Any, prior: float) -> list[Level]:
         found = []
         for level in rule["levels"]:
             lr = float(level["lr"]) if "lr" in level else strongest ** float(level["exponent"])
-            if not lr > 0 or lr == 1:
-                raise InputError(f"{name}: level {level['name']!r} has no use: its lr is {lr:g}")
+            if not 0 < lr < np.inf or lr == 1:
+                raise InputError(
+                    f"{name}: level {level['name']!r} has a likelihood ratio of {lr:g} "
+                    f"at a prior of {prior:g}, which tells nothing"
+                )
             found.append(Level(str(level["name"]), lr, _posterior(lr, prior)))
-    except (KeyError, TypeError, ValueError) as error:
+        if not found:
+            raise InputError(f"{name}: the rule has no levels")
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(
-            f"{name}: not a rule; it has 'schema' and 'levels', each with 'name' and 'lr'"
+            f"{name}: not a rule; it has 'schema' and 'levels', each with 'name' and 'lr', or "
+            "with 'exponent' and then 'combining' rules"
         ) from error
     return sorted(found, key=lambda level: -abs(np.log(level.lr)))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import os
 from collections.abc import Callable, Iterable
 from functools import cached_property
@@ -83,17 +84,19 @@ def _group(*options: Callable[[Command], Command]) -> Callable[[Command], Comman
     return apply
 
 
-class Share(click.FloatRange):
-    """A number from 0 to 1; what is no number is not within any range."""
+class Finite(click.FloatRange):
+    """A number in a range, where neither infinity nor what is no number is one."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        share = float(super().convert(value, param, ctx))
-        if share != share:
-            self.fail(f"{value!r} is not a number", param, ctx)
-        return share
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
 
 
-SHARE = Share(0, 1)
+NUMBER = Finite()
+SHARE = Finite(0, 1)
+INNER_SHARE = Finite(0, 1, min_open=True, max_open=True)
 strict_option = click.option("--strict", is_flag=True, help="Exit with 4 if there is any warning.")
 
 table_options = _group(

@@ -68,6 +68,11 @@ def _target_format(name: str) -> Format:
     return Format("tsv") if _is_stdout(name) or _is_device(name) else Format.of(name)
 
 
+def is_json(name: str) -> bool:
+    """Whether an output that may be a table is to be JSON."""
+    return _is_stdout(name) or ".json" in Path(name).suffixes
+
+
 def _is_stdout(name: str) -> bool:
     return name in ("-", "/dev/stdout")
 

@@ -40,7 +40,7 @@ def performance(calibration: Calibration, thresholds: FloatArray | None = None) 
         return np.append(np.cumsum(mass[::-1])[::-1], 0.0)[first]
 
     tp, fp = above(positives), above(negatives)
-    fn, tn = positives.sum() - tp, negatives.sum() - fp
+    fn, tn = np.maximum(positives.sum() - tp, 0), np.maximum(negatives.sum() - fp, 0)
     below = np.cumsum(negatives) - negatives / 2
     return Performance(
         auc=_share(positives @ below, positives.sum() * negatives.sum()).item(),

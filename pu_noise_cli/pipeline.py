@@ -24,12 +24,11 @@ from .errors import InputError, Notice
 from .estimators import ESTIMATORS, Samples, Settings
 from .evidence import Level, strengths
 from .features import Column, Encoding
-from .outputs import check_target, table_writer, write_atomically, write_json
+from .outputs import check_target, is_json, table_writer, write_atomically, write_json
 from .performance import interval
 from .performance import performance as measure
 from .posterior import (
     Calibration,
-    PriorShares,
     calibrate,
     posterior_bounds,
     replicates,
@@ -41,7 +40,14 @@ from .simulate import Simulation
 from .sketch import Sketch
 from .tables import open_table
 from .transform.sampling import RowSample
-from .transform.scoring import ScoreModel, Trained, TransformSettings, check_sizes, train
+from .transform.scoring import (
+    MAX_TRAIN_VALUES,
+    ScoreModel,
+    Trained,
+    TransformSettings,
+    check_sizes,
+    train,
+)
 from .transform.store import save_model
 
 SET_NAMES = np.array(["unlabeled", "labeled"])
@@ -161,14 +167,15 @@ def needs_features(method: str) -> bool:
 
 
 def feature_samples(rows: Rows, model: ScoreModel, settings: TransformSettings) -> Samples:
-    """The feature tables as numbers, sampled as for training, gaps at their column's mean."""
-    samples = [RowSample(settings.max_train_rows, settings.seed) for _ in range(2)]
+    """The feature tables as numbers, gaps at their column's mean; samples of large ones."""
+    size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features)) // 2
+    samples = [RowSample(size, settings.seed) for _ in range(2)]
     for chunk in rows.chunks(rows.features):
         for sample, wanted in zip(samples, (chunk.labeled, ~chunk.labeled), strict=True):
             sample.add(chunk, wanted)
     matrices = []
     for sample in samples:
-        sample.cut(settings.max_train_rows)
+        sample.cut(size)
         matrices.append(np.concatenate([model.encoding.encode(chunk) for chunk in sample.chunks]))
     known = [~np.isnan(matrix) for matrix in matrices]
     total = sum(np.where(k, m, 0).sum(0) for k, m in zip(known, matrices, strict=True))
@@ -218,14 +225,15 @@ def posterior_columns(
 
 def posterior(
     scored: ScoredRows, sketch: Sketch, columns: dict[str, NDArray[Any]], out: str
-) -> Counter[str]:
+) -> Counter[tuple[str, Any]]:
     """Write POSTERIOR; returns how many unlabeled rows are called, and of each strength."""
     with_set = scored.rows.label_column is not None
     if not with_set:
         columns = {k: v for k, v in columns.items() if k != "posterior_labeled"}
     fields = [pa.field(name, pa.array(values[:0]).type) for name, values in columns.items()]
     schema = pa.schema([*_scores_schema(with_set), *fields])
-    counts: Counter[str] = Counter()
+    counts: Counter[tuple[str, Any]] = Counter()
+    rows = 0
     with table_writer(out, schema) as write:
         for chunk, scores in scored.chunks():
             cells = sketch.cells_of(scores)
@@ -239,23 +247,22 @@ def posterior(
             write(pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=schema))
             for name in {"call", "evidence"} & columns.keys():
                 kinds, numbers = np.unique(columns[name][cells][~chunk.labeled], return_counts=True)
-                counts.update(dict(zip(map(str, kinds), map(int, numbers), strict=True)))
+                for kind, number in zip(kinds.tolist(), numbers.tolist(), strict=True):
+                    counts[name, kind] += number
+            rows += chunk.batch.num_rows
+        if rows == 0:
+            raise InputError(f"{scored.rows.tables[0].name}: the table has no rows")
     return counts
 
 
 def performance(
-    sketch: Sketch,
-    prior: PriorShares,
-    calibrator: str,
-    thresholds: Sequence[float],
-    seed: int,
-    out: str,
+    calibration: Calibration, calibrator: str, thresholds: Sequence[float], seed: int, out: str
 ) -> str:
     """Write the figures of the score as a classifier, with intervals; returns the AUC's."""
+    sketch = calibration.sketch
     at = np.sort(np.array(thresholds)) if thresholds else sketch.scores
-    calibration = calibrate(sketch, prior, calibrator)
     found = measure(calibration, at)
-    copies = [measure(copy, at) for copy in replicates(sketch, prior, calibrator, seed)]
+    copies = [measure(copy, at) for copy in replicates(sketch, calibration.prior, calibrator, seed)]
     auc_low, auc_high = interval([copy.auc for copy in copies], found.auc)
     columns: dict[str, NDArray[np.float64]] = {
         "threshold": at,
@@ -265,7 +272,7 @@ def performance(
     for name, values in found.measures.items():
         low, high = interval([copy.measures[name] for copy in copies], values)
         columns |= {name: values, f"{name}_low": low, f"{name}_high": high}
-    if out == "-" or out.endswith(".json"):
+    if is_json(out):
         rows = [
             {k: None if np.isnan(v) else float(v) for k, v in zip(columns, row, strict=True)}
             for row in zip(*columns.values(), strict=True)

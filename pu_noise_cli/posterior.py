@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,17 @@ class PriorShares:
     alpha_ci: tuple[float, float] | None = None
     beta_ci: tuple[float, float] | None = None
     estimated: bool = True  # from these scores, so that the posterior must average to them
+    rows: tuple[int, int] | None = None  # labeled and unlabeled, that they were estimated from
+
+    def on(self, sketch: Sketch) -> tuple[PriorShares, list[Notice]]:
+        """These shares for a sketch; not as estimated from it where its rows are others."""
+        if self.rows in (None, (sketch.n_labeled, sketch.n_unlabeled)):
+            return self, []
+        message = (
+            f"the prior was estimated from {self.rows[0]} labeled and {self.rows[1]} unlabeled "
+            f"rows, the scores have {sketch.n_labeled} and {sketch.n_unlabeled}"
+        )
+        return replace(self, estimated=False, rows=None), [Notice("prior-of-other-rows", message)]
 
     def draw(self, rng: np.random.Generator) -> PriorShares:
         """Shares as uncertain as the 95 % intervals say: normal, with a width for each side."""
@@ -36,11 +47,8 @@ class PriorShares:
             low, high = interval
             return float(np.clip(value + z * (high - value if z > 0 else value - low), 0, 1))
 
-        return PriorShares(
-            one(self.alpha, self.alpha_ci),
-            one(self.beta, self.beta_ci),
-            estimated=self.estimated,
-        )
+        alpha, beta = one(self.alpha, self.alpha_ci), one(self.beta, self.beta_ci)
+        return replace(self, alpha=alpha, beta=beta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +76,8 @@ def calibrate(sketch: Sketch, prior: PriorShares, calibrator: str = "isotonic") 
     was estimated from these scores, ρ is scaled so that the posterior averages to α over the
     unlabeled rows, and the odds of labeled rows so that theirs averages to β.
     """
+    prior, notices = prior.on(sketch)
     alpha, beta = prior.alpha, prior.beta
-    notices = []
     if beta - alpha < SMALLEST:
         notices.append(
             Notice(
@@ -84,12 +92,12 @@ def calibrate(sketch: Sketch, prior: PriorShares, calibrator: str = "isotonic") 
         p, mean_error = _posterior(sketch, prior, CALIBRATORS[calibrator](sketch))
         rho = (1 - beta) / (1 - alpha) * (1 - p) + beta / alpha * p
         lr = _odds(p) * (1 - alpha) / alpha
-        if prior.estimated and abs(mean_error) > MEAN_TOLERANCE:
+        if abs(mean_error) > MEAN_TOLERANCE:
             notices.append(
                 Notice(
                     "posterior-mean-off",
                     f"the posterior averages to {alpha + mean_error:.4f} over the unlabeled rows, "
-                    f"not to alpha {alpha:.4f}: the scores leave no room for it",
+                    f"not to alpha {alpha:.4f}: the scores do not agree with it",
                 )
             )
     return Calibration(
@@ -123,9 +131,10 @@ def _posterior(
 
 
 def _isotonic(sketch: Sketch) -> tuple[FloatArray, FloatArray]:
-    """The isotonic g/f of each block of scores, and the block's middle rank, shape (blocks,).
+    """The isotonic g/f at the two ends of each block of scores, and their ranks, shape (knots,).
 
-    What lies between two middles is interpolated, so that neighbours do not jump by a block.
+    The ends are drawn in by the cube root of the number of rows, or to the middle of a smaller
+    block, and what lies between two blocks is interpolated: neighbours do not jump by a block.
     """
     from scipy.optimize import isotonic_regression
 
@@ -135,7 +144,11 @@ def _isotonic(sketch: Sketch) -> tuple[FloatArray, FloatArray]:
     unlabeled = np.add.reduceat(sketch.unlabeled, starts)
     with np.errstate(divide="ignore"):
         ratio = (labeled / sketch.n_labeled) / (unlabeled / sketch.n_unlabeled)
-    return ratio, _mid_rank(labeled + unlabeled)
+    rows = labeled + unlabeled
+    after = np.cumsum(rows)
+    drawn_in = np.minimum(rows / 2, np.cbrt(after[-1]))
+    ends = np.column_stack([after - rows + drawn_in, after - drawn_in])
+    return np.repeat(ratio, 2), ends.ravel()
 
 
 def _platt(sketch: Sketch) -> tuple[FloatArray, FloatArray]:
@@ -193,11 +206,12 @@ def shift_prior(calibration: Calibration, alpha: float) -> tuple[FloatArray, Flo
     The posterior odds change by the ratio of the prior odds (Bayes' rule); a row stands for as many
     rows of the other population as it is more frequent there.
     """
-    p, old = calibration.posterior, calibration.prior.alpha
-    old = min(max(old, SMALLEST), 1 - SMALLEST)
-    positives, negatives = p * alpha / old, (1 - p) * (1 - alpha) / (1 - old)
-    weight = positives + negatives
-    shifted = positives / weight
+    lr, old = calibration.lr, calibration.prior.alpha
+    certain = np.isinf(lr)
+    finite = np.where(certain, 1.0, lr)
+    density = alpha * finite + 1 - alpha  # in units of f0
+    shifted = np.where(certain, 1.0, alpha * finite / density)
+    weight = np.where(certain, alpha / max(old, SMALLEST), density / (old * finite + 1 - old))
     return shifted, _false_discovery_rate(shifted, calibration.sketch.unlabeled * weight)
 
 
@@ -214,7 +228,7 @@ def posterior_bounds(
     drawn = []
     for copy in copies:
         p = copy.posterior if target_alpha is None else shift_prior(copy, target_alpha)[0]
-        drawn.append(np.interp(sketch.scores, copy.sketch.scores, p))
+        drawn.append(p[copy.sketch.cells_of(sketch.scores)])
     low, high = np.quantile(drawn, [1 - ONE_SIDED, ONE_SIDED], axis=0)
     return np.maximum.accumulate(low), np.maximum.accumulate(high)
 

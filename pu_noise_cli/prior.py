@@ -109,8 +109,7 @@ def _corrected_auc(auc_pu: float | None, estimate: Estimate | None) -> float | N
     """The AUC of positives against negatives, from that of labeled against unlabeled rows."""
     if auc_pu is None or estimate is None or estimate.beta <= estimate.alpha:
         return None
-    alpha, beta = estimate.alpha, estimate.beta
-    return float(np.clip((auc_pu - (1 - beta + alpha) / 2) / (beta - alpha), 0, 1))
+    return float(np.clip(0.5 + (auc_pu - 0.5) / (estimate.beta - estimate.alpha), 0, 1))
 
 
 def estimate_prior(
@@ -138,7 +137,9 @@ def estimate_prior(
         auc_pu=sketch.auc,
         estimates=estimates,
         notices=(*diagnose(sketch, answer), *answer.notices),
-        curves=ESTIMATORS[CURVE_METHOD].estimate(sketch, settings).curves,
+        curves=(
+            estimates.get(CURVE_METHOD) or ESTIMATORS[CURVE_METHOD].estimate(sketch, settings)
+        ).curves,
         sample=sample,
     )
 
@@ -231,6 +232,12 @@ def diagnose(sketch: Sketch, estimate: Estimate) -> list[Notice]:
             "the labeled rows are not richer in positives than the unlabeled ones",
         ),
         (
+            auc - 3 * spread > (1 + beta - alpha) / 2,
+            "refuted-by-auc",
+            f"alpha {alpha:.3f} and beta {beta:.3f} allow an AUC of labeled against unlabeled rows "
+            f"of at most {(1 + beta - alpha) / 2:.3f}, and it is {auc:.3f}",
+        ),
+        (
             estimate.alpha_ci is not None and low < high and alpha in (low, high),
             "estimate-at-interval-edge",
             f"alpha {alpha:.4f} lies on the edge of its interval [{low:.4f}, {high:.4f}]",
@@ -254,7 +261,11 @@ def prior_shares(name: str, value: Any) -> PriorShares:
         raise EstimationError(f"{name}: holds no estimate: {(reasons or ['no reason given'])[0]}")
     try:
         shares = PriorShares(
-            float(alpha), float(beta), _pair(value["alpha_ci"]), _pair(value["beta_ci"])
+            float(alpha),
+            float(beta),
+            _pair(value["alpha_ci"]),
+            _pair(value["beta_ci"]),
+            rows=(int(value["n_labeled"]), int(value["n_unlabeled"])),
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise InputError(f"{name}: alpha, beta or their intervals are not numbers") from error

@@ -159,27 +159,21 @@ def test_malformed_scores(case, command, tmp_path, punoise):
     assert message in result.err
 
 
+def prior_text(**values) -> str:
+    document = {"schema": "punoise.prior/1", "alpha_ci": None, "beta_ci": None, "beta": 1}
+    return json.dumps({**document, "n_labeled": 100, "n_unlabeled": 300, **values})
+
+
 PRIORS = {
     "not JSON": ("alpha = 0.2", 3, "not a JSON file"),
     "empty": ("", 3, "not a JSON file"),
+    "too deep": ("[" * 100_000, 3, "not a JSON file"),
     "a list": ("[1]", 3, "punoise.prior/1"),
     "another schema": ('{"schema": "x/1", "alpha": 0.1}', 3, "punoise.prior/1"),
-    "text for alpha": (
-        '{"schema":"punoise.prior/1","alpha":"x","beta":1,"alpha_ci":null,"beta_ci":null}',
-        3,
-        "not numbers",
-    ),
-    "alpha above 1": (
-        '{"schema":"punoise.prior/1","alpha":2,"beta":1,"alpha_ci":null,"beta_ci":null}',
-        3,
-        "not shares",
-    ),
-    "no estimate": (
-        '{"schema":"punoise.prior/1","alpha":null,"beta":null,'
-        '"warnings":[{"code":"bad-input","message":"few rows"}]}',
-        4,
-        "few rows",
-    ),
+    "text for alpha": (prior_text(alpha="x"), 3, "not numbers"),
+    "alpha above 1": (prior_text(alpha=2), 3, "not shares"),
+    "no estimate": (prior_text(alpha=None, warnings=[{"message": "few rows"}]), 4, "few rows"),
+    "no estimate, odd warnings": (prior_text(alpha=None, warnings=[1]), 4, "no reason given"),
 }
 
 
@@ -263,6 +257,10 @@ USAGE = {
     "two priors": ["posterior", *SCORES_OUT, "--prior", "p", "--alpha", "0.1"],
     "alpha above beta": ["posterior", *SCORES_OUT, "--alpha", "0.5", "--beta", "0.4"],
     "alpha is nan": ["posterior", *SCORES_OUT, "--alpha", "nan"],
+    "target is nan": ["posterior", *SCORES_OUT, "--alpha", "0.2", "--target-alpha", "nan"],
+    "target is 1": ["posterior", *SCORES_OUT, "--alpha", "0.2", "--target-alpha", "1"],
+    "infinite threshold": ["performance", *SCORES_OUT, "--alpha", "0.2", "--threshold", "inf"],
+    "odd performance": ["performance", "--scores", "{scores}", "--alpha", "0.2", "--out", "x.txt"],
     "scores and a sign": ["estimate-prior", "--scores", "{scores}", "--lower-is-positive"],
     "scores and columns": ["estimate-prior", "--scores", "{scores}", "--id-column", "id"],
     "output is an input": ["posterior", "--alpha", "0.2", *SCORES_TWICE],

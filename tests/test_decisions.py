@@ -65,6 +65,9 @@ def test_a_strength_needs_its_bound_to_reach():
         [],
         {"schema": "x", "levels": []},
         {"schema": "punoise.evidence/1"},
+        {"schema": "punoise.evidence/1", "levels": []},
+        {"schema": "punoise.evidence/1", "levels": [{"name": "a", "exponent": 1}]},
+        {"schema": "punoise.evidence/1", "levels": [{"name": "a", "lr": float("inf")}]},
         {"schema": "punoise.evidence/1", "levels": [{"name": "a"}]},
         {"schema": "punoise.evidence/1", "levels": [{"name": "a", "lr": "much"}]},
         {"schema": "punoise.evidence/1", "levels": [{"name": "a", "lr": 1}]},
@@ -116,6 +119,20 @@ def test_another_population_is_bayes_rule(gaussian):
     assert 1 - y[called].mean() == pytest.approx(0.4, abs=0.06)
     same, _ = shift_prior(calibrate(sketch, PriorShares(0.3, 0.9)), 0.3)
     np.testing.assert_allclose(same, calibrate(sketch, PriorShares(0.3, 0.9)).posterior)
+
+
+def test_another_population_where_there_were_no_positives(gaussian):
+    _, _, sketch = gaussian
+    shifted, fdr = shift_prior(calibrate(sketch, PriorShares(0.0, 0.9)), 0.1)
+    np.testing.assert_allclose(shifted, 0.1)
+    np.testing.assert_allclose(fdr, 0.9)
+
+
+def test_tiny_scores_have_bounds():
+    rng = np.random.default_rng(0)
+    sketch = Sketch.of(1e-310 * (1 + rng.random(100)), 1e-310 * rng.random(300))
+    low, high = posterior_bounds(sketch, replicates(sketch, PRIOR, "isotonic", 0), None)
+    assert np.isfinite([low, high]).all()
 
 
 def test_performance_is_that_of_the_hidden_classes(gaussian):

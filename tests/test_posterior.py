@@ -74,6 +74,26 @@ def test_the_posterior_nears_the_truth(beta):
     assert labeled_y.mean() == pytest.approx(beta, abs=0.01)
 
 
+def test_well_separated_classes_are_told_apart():
+    """A block of many rows at one ratio must not be smeared into its neighbours."""
+    rng = np.random.default_rng(0)
+    y = np.arange(1000) < 20
+    unlabeled = rng.normal(size=1000) + np.where(y, 6, -6)
+    sketch = Sketch.of(rng.normal(size=200) + 6, unlabeled)
+    p = calibrate(sketch, PriorShares(0.02, 1.0)).posterior[sketch.cells_of(unlabeled)]
+    assert p[y].mean() > 0.9
+    assert p[~y].mean() < 0.005
+
+
+def test_a_prior_of_other_rows_is_said(punoise, scores, tmp_path):
+    punoise("estimate-prior", "--scores", scores, "--out", tmp_path / "p.json")
+    lines = (tmp_path / "scores.tsv").read_text().splitlines(keepends=True)
+    (tmp_path / "other.tsv").write_text("".join(lines[:350]))
+    options = ("--prior", tmp_path / "p.json", "--out", tmp_path / "out.tsv", "--strict")
+    result = punoise("posterior", "--scores", tmp_path / "other.tsv", *options, expect=4)
+    assert "prior-of-other-rows" in result.err
+
+
 def test_fdr_is_the_share_of_negatives_above():
     (labeled, _), (unlabeled, y) = gaussian(20_000, 50_000, 0.3, 0.9)
     sketch = Sketch.of(labeled, unlabeled)

@@ -33,6 +33,7 @@ DUE = {
     "alpha-near-zero": (gaussian(), Estimate(0.001, 0.95)),
     "alpha-near-one": (gaussian(), Estimate(0.995, 1.0)),
     "beta-not-above-alpha": (gaussian(), Estimate(0.5, 0.52)),
+    "refuted-by-auc": (gaussian(), Estimate(0.6, 0.9)),
     "estimate-at-interval-edge": (gaussian(), Estimate(0.25, 0.95, alpha_ci=(0.1, 0.25))),
 }
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from pu_noise_cli.console import Console
+from pu_noise_cli.errors import EstimationError, InputError
 from pu_noise_cli.pipeline import sketch_tables
 from pu_noise_cli.rows import Rows
 from pu_noise_cli.tables import open_table
@@ -44,6 +45,22 @@ def test_groups_do_not_leak_even_where_rows_are_sampled(max_train_rows, tmp_path
     assert auc(with_groups, max_train_rows=max_train_rows) < 0.6
     without = Rows.matched(with_groups.tables, drop=["family"])
     assert auc(without, max_train_rows=max_train_rows) > 0.8
+
+
+def test_where_rows_are_sampled_three_groups_must_be_labeled(tmp_path):
+    labeled, unlabeled = grouped()
+    rows = rows_of(tmp_path, labeled.head(80), unlabeled, group_column="family")
+    with pytest.raises(EstimationError, match="2 groups hold labeled rows"):
+        auc(rows, max_train_rows=400)
+
+
+@pytest.mark.parametrize("max_train_rows", [100_000, 600])
+def test_a_row_without_a_group_is_named(max_train_rows, tmp_path):
+    labeled, unlabeled = grouped()
+    unlabeled = unlabeled.assign(family=unlabeled["family"].where(np.arange(len(unlabeled)) != 700))
+    rows = rows_of(tmp_path, labeled, unlabeled, group_column="family")
+    with pytest.raises(InputError, match=r"u\.parquet: column 'family' names no group in row 701"):
+        auc(rows, max_train_rows=max_train_rows)
 
 
 def plain(n: int, shift: float, seed: int, d: int = 4) -> pd.DataFrame:

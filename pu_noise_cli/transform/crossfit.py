@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..errors import EstimationError
 from .base import Fit, Matrix, Model, Training
 
 FOLDS = 3
@@ -70,6 +71,11 @@ def cross_fit(
 ) -> CrossFit:
     """Fit a model for each fold of the groups; names has the group of each training row."""
     folds = GroupFolds.of(names, training.labeled, seed)
+    if len(folds.dealt) < FOLDS:
+        raise EstimationError(
+            f"{len(folds.dealt)} groups hold labeled rows; where only a sample of the rows is "
+            f"trained on (--max-train-rows), {FOLDS} are needed"
+        )
     fold = folds.fold(names)
     models = []
     for number in range(FOLDS):

@@ -113,6 +113,7 @@ def train(rows: Rows, settings: TransformSettings, progress: Progress) -> Traine
     labeled, unlabeled = RowSample(size // 2, settings.seed), RowSample(size, settings.seed)
     for chunk in rows.chunks([*rows.features, *rows.id_and_group]):
         profiler.add(chunk)
+        rows.groups(chunk)  # all must have one, whether sampled or not
         labeled.add(chunk, chunk.labeled)
         unlabeled.add(chunk, ~chunk.labeled)
     check_sizes(rows, labeled.seen, unlabeled.seen)
@@ -120,11 +121,11 @@ def train(rows: Rows, settings: TransformSettings, progress: Progress) -> Traine
     labeled.cut(size // 2)
     unlabeled.cut(size - len(labeled))
     encoding, notices = profiler.encoding()
-    fit_all = partial(
+    trained_by = partial(
         Trained, n_labeled=labeled.seen, n_unlabeled=unlabeled.seen, columns=profiler.summary()
     )
     if _is_score(encoding, settings):
-        return fit_all(
+        return trained_by(
             model=ScoreModel(encoding, lower_is_positive=settings.lower_is_positive),
             places=np.empty((0, 2), np.int64),
             scores=np.empty(0),
@@ -150,7 +151,7 @@ def train(rows: Rows, settings: TransformSettings, progress: Progress) -> Traine
 
     crossed = cross_fit(training, names, settings.seed, fit_part) if cross_fitted else None
     fit = fit_part(training, fits - 1)
-    return fit_all(
+    return trained_by(
         model=ScoreModel(encoding, settings.classifier, scaling, fit.model),
         places=np.concatenate([labeled.places, unlabeled.places]),
         scores=fit.scores,
