@@ -21,12 +21,13 @@ import stat
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -370,7 +371,8 @@ def _text_batches(shard: _Shard, columns: list[str], rows: int) -> Iterator[pa.R
     }
     first_row = 0
     try:
-        for batch in pyarrow.csv.open_csv(shard.open(), **options):
+        batches = pyarrow.csv.open_csv(shard.open(), **options)
+        for batch in _without_blank_end(batches) if len(names) == 1 else batches:
             for name in unnamed:
                 _check_empty(shard, name[1:], batch[name], first_row)
             first_row += batch.num_rows
@@ -385,6 +387,19 @@ def _text_batches(shard: _Shard, columns: list[str], rows: int) -> Iterator[pa.R
             f"{shard.name}: row {row.number - header.lines} has {row.actual_columns} values "
             f"where the header names {len(names) - len(unnamed)} columns"
         ) from error
+
+
+def _without_blank_end(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a one-column table, in which a blank line is a missing value but at the end."""
+    blank: list[pa.RecordBatch] = []
+    for batch in batches:
+        filled = np.flatnonzero(np.asarray(pc.not_equal(batch.column(0), "")))
+        end = int(filled[-1]) + 1 if len(filled) else 0
+        if end:
+            yield from blank
+            yield batch.slice(0, end)
+            blank = []
+        blank.append(batch.slice(end))
 
 
 def _check_empty(shard: _Shard, column: str, values: pa.Array, first_row: int) -> None:

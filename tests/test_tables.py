@@ -47,6 +47,8 @@ UGLY = {
     "spaces": (b"a, b\n1, 2\n 3 ,4\n", ["a", "b"], [[1, 2], [3, 4]]),
     "signs and exponents": (b"a,b\n+1,-2e-3\n.5,3.\n", ["a", "b"], [[1, -0.002], [0.5, 3]]),
     "blank lines": (b"a,b\n\n1,2\n\n3,4\n\n", ["a", "b"], [[1, 2], [3, 4]]),
+    "one column, blank lines at the end": (b"a\n1\n2\n\n\n", ["a"], [[1], [2]]),
+    "one column, a gap": (b"a\n1\n\n2\n", ["a", "a (missing)"], [[1, 0], [NAN, 1], [2, 0]]),
     "comment lines": (b"# made by x\n# on a day\na,b\n1,2\n", ["a", "b"], [[1, 2]]),
     "header as a comment": (b"##v=4\n#a,b\n1,2\n3,4\n", ["a", "b"], [[1, 2], [3, 4]]),
     "one column, header as a comment": (b"#a\n1\n2\n", ["a"], [[1], [2]]),
