@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -446,7 +447,13 @@ def main() -> NoReturn:
     """Run the command line; every exit code is decided here."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminate)
-    sys.exit(_exit_code(lambda: cli.main(prog_name="punoise", standalone_mode=False)))
+    code = _exit_code(lambda: cli.main(prog_name="punoise", standalone_mode=False))
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, AttributeError):
+            stream.flush()
+    # not sys.exit: a thread of Arrow's that still holds a Python callback while the interpreter
+    # shuts down aborts the process
+    os._exit(code)
 
 
 def _exit_code(command: Callable[[], Any]) -> int:

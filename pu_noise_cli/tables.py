@@ -71,8 +71,8 @@ class _Shard:
 
     name: str
     format: Format
-    path: str | None = None
-    spool: BinaryIO | None = None
+    path: str
+    spool: BinaryIO | None = None  # the copy of a stream, which lives while this does
 
     def open(self) -> pa.NativeFile:
         """The bytes of the file from the start, decompressed."""
@@ -81,10 +81,9 @@ class _Shard:
         return self._raw()
 
     def _raw(self) -> pa.NativeFile:
-        if self.spool is None:
-            return pa.OSFile(self.path)
-        self.spool.seek(0)
-        return pa.PythonFile(self.spool, mode="r")
+        if self.spool is not None:
+            self.spool.seek(0)
+        return pa.OSFile(self.path)
 
     def sha256(self) -> str:
         """The digest of the bytes as they lie on disk or came in."""
@@ -195,13 +194,15 @@ def _spooled(name: str, stream: BinaryIO) -> _Shard:
         raise UsageError(f"{name}: cannot be copied: {error.strerror}") from error
     spool.seek(0)
     suffix = _magic(spool.read(4))
+    # by its descriptor, so that Arrow's threads need not call back into Python to read it
+    path = f"/dev/fd/{spool.fileno()}"
     if suffix == ".parquet":
-        return _Shard(name, Format("parquet"), spool=spool)
-    shard = _Shard(name, Format("tsv", COMPRESSIONS.get(suffix or "")), spool=spool)
+        return _Shard(name, Format("parquet"), path, spool)
+    shard = _Shard(name, Format("tsv", COMPRESSIONS.get(suffix or "")), path, spool)
     with _input_errors(name):
         first = shard.open().read(SNIFF_BYTES).split(b"\n")[0]
     kind = "csv" if b"," in first and b"\t" not in first else "tsv"
-    return _Shard(name, Format(kind, shard.format.compression), spool=spool)
+    return _Shard(name, Format(kind, shard.format.compression), path, spool)
 
 
 def _magic(start: bytes) -> str | None:
