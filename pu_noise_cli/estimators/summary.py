@@ -11,6 +11,7 @@ import numpy as np
 
 from ..sketch import FloatArray, Sketch
 from .base import corrected
+from .bound import best_bins
 
 # Counts of larger samples are scaled down to these sizes: what is uncertain there is not sampling.
 MAX_LABELED, MAX_UNLABELED = 5_000, 30_000
@@ -32,8 +33,8 @@ def summarise(sketch: Sketch) -> FloatArray:
     )
     n_labeled, n_unlabeled = labeled.sum(), unlabeled.sum()
     share = _isotonic_share(labeled, unlabeled)
-    tops = _bounds(unlabeled[::-1], labeled[::-1])
-    bottoms = _bounds(labeled, unlabeled)
+    tops = best_bins(unlabeled[::-1], labeled[::-1], WIDTHS)
+    bottoms = best_bins(labeled, unlabeled, WIDTHS)
     top_profile = _profile(labeled, unlabeled, share)
     bottom_profile = _profile(unlabeled[::-1], labeled[::-1], 1 - share[::-1])
     top_drops, bottom_drops = _readings(top_profile), _readings(bottom_profile)
@@ -75,20 +76,6 @@ def _coarse(labeled: FloatArray, unlabeled: FloatArray) -> tuple[FloatArray, Flo
     group = np.floor(np.where(rank < n / 2, position, last - position)).astype(np.int64)
     starts = np.flatnonzero(np.diff(group, prepend=-1))
     return np.add.reduceat(labeled, starts), np.add.reduceat(unlabeled, starts)
-
-
-# Best bin estimation
-
-
-def _bounds(mixture: FloatArray, component: FloatArray) -> FloatArray:
-    """The bound at each width, shape (widths,); see bound.top_share."""
-    n_mixture, n_component = mixture.sum(), component.sum()
-    above = np.cumsum(component) / n_component
-    seen = above > 0
-    ratio = (np.cumsum(mixture) / n_mixture)[seen] / above[seen]
-    width = 1.01 * np.sqrt(np.log(40) / 2) * (n_mixture**-0.5 + n_component**-0.5)
-    best = np.argmin(ratio + WIDTHS[:, None] * width / above[seen], axis=1)
-    return np.asarray(np.minimum(ratio[best], 1.0))
 
 
 # The likelihood under a monotone ratio
