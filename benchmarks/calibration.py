@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 
 from pu_noise_cli.estimators import ESTIMATORS, Settings
 from pu_noise_cli.performance import performance
-from pu_noise_cli.posterior import PriorShares, calibrate
+from pu_noise_cli.posterior import Calibration, PriorShares, calibrate
 from pu_noise_cli.sketch import Sketch
 
 FDR = 0.05
@@ -26,8 +26,10 @@ FIGURES = {
     "brier ratio est.": "the same with the estimated prior",
     "auc error": "corrected AUC against the true one",
     "precision error": "corrected precision at posterior 0.5 against the true one",
+    "precision error true prior": "the same with the true α and β",
     "recall error": "corrected recall at posterior 0.5 against the true one",
     "false share": f"true share of negatives among unlabeled rows called at fdr {FDR}",
+    "false share true prior": "the same with the true α and β",
     "called": f"rows called at fdr {FDR}, over those that the true labels would allow",
     "ece labeled": "expected calibration error of posterior_labeled",
     "beta error": "mean posterior_labeled against the estimated β",
@@ -63,26 +65,36 @@ def work(
     p, p_known = ours.posterior[cells], known.posterior[cells]
     best = IsotonicRegression(out_of_bounds="clip").fit_transform(unlabeled, y)
     best_brier = np.mean((best - y) ** 2)
-    found = performance(ours)
-    half = min(int(np.searchsorted(ours.posterior, 0.5)), len(sketch.edges) - 1)
-    called = p >= 0.5
     calls = ours.fdr[cells] <= FDR
     p_labeled = ours.posterior_labeled[sketch.cells_of(labeled)]
-    precision = y[called].mean() if called.any() else np.nan
     return {
         "ece": calibration_error(p, y),
         "ece true prior": calibration_error(p_known, y),
         "brier ratio": float(np.mean((p_known - y) ** 2) / max(best_brier, 1e-4)),
         "brier ratio est.": float(np.mean((p - y) ** 2) / max(best_brier, 1e-4)),
-        "auc error": abs(found.auc - roc_auc_score(y, unlabeled)),
-        "precision error": float(abs(found.measures["precision"][half] - precision)),
-        "recall error": float(abs(found.measures["recall"][half] - called[y].mean())),
-        "false share": float((~y)[calls].mean()) if calls.any() else np.nan,
+        "auc error": abs(performance(ours).auc - roc_auc_score(y, unlabeled)),
+        "precision error": abs(at_half(ours, "precision") - share(p >= 0.5, y)),
+        "precision error true prior": abs(at_half(known, "precision") - share(p_known >= 0.5, y)),
+        "recall error": abs(at_half(ours, "recall") - share(y, p >= 0.5)),
+        "false share": share(calls, ~y),
+        "false share true prior": share(known.fdr[cells] <= FDR, ~y),
         "called": float(calls.sum()),
         "allowed": float(allowed(unlabeled, y)),
         "ece labeled": calibration_error(p_labeled, draw.labeled_y),
         "beta error": abs(float(p_labeled.mean()) - estimate.beta),
     }
+
+
+def at_half(calibration: Calibration, measure: str) -> float:
+    """A corrected figure of calling all rows with a posterior of at least a half."""
+    cell = np.searchsorted(calibration.posterior, 0.5)
+    last = len(calibration.posterior) - 1
+    return float(performance(calibration).measures[measure][min(cell, last)])
+
+
+def share(rows: np.ndarray, kind: np.ndarray) -> float:
+    """The share of a kind among some rows, NaN among none."""
+    return float(kind[rows].mean()) if rows.any() else np.nan
 
 
 def summary(figure: str, results: list[dict[str, float]]) -> float:

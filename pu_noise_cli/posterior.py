@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -14,6 +15,14 @@ MEAN_TOLERANCE = 0.005
 SMALLEST = 1e-9  # shares and differences below it are none
 REPLICATES = 100
 ONE_SIDED = 0.95  # the level of each of the two bounds
+
+# What is taken for granted of p(Y=1|x) as a function of the score, see _isotonic
+LOGITS = np.linspace(-12, 12, 321)  # the values that p may take
+RISES = 1.5  # how many rises to expect as the logit of the rank grows by 1
+RISE = 0.5  # the median rise, in logits
+FALL = 1e-12  # the probability of a step to anywhere, lest very many rows rule out every path
+BINS = 100  # of equal numbers of rows, and towards both ends ...
+BIN_GROWTH = 0.2  # ... smaller ones, by a fifth of the rows that they are nearer to the end
 
 
 @dataclass(frozen=True)
@@ -73,8 +82,8 @@ def calibrate(sketch: Sketch, prior: PriorShares, calibrator: str = "isotonic") 
     """The posterior for each score, in [0, 1] and non-decreasing in it by construction.
 
     By the paper's equation it is linear in ρ = g/f, 0 at (1-β)/(1-α) and 1 at β/α. Where the prior
-    was estimated from these scores, ρ is scaled so that the posterior averages to α over the
-    unlabeled rows, and the odds of labeled rows so that theirs averages to β.
+    was estimated from these scores, its odds (Platt: ρ) are scaled so that it averages to α over
+    the unlabeled rows, and the odds of labeled rows so that theirs averages to β.
     """
     prior, notices = prior.on(sketch)
     alpha, beta = prior.alpha, prior.beta
@@ -89,8 +98,9 @@ def calibrate(sketch: Sketch, prior: PriorShares, calibrator: str = "isotonic") 
         p, lr = np.full(len(sketch.edges), float(alpha)), np.ones(len(sketch.edges))
         rho = lr
     else:
-        p, mean_error = _posterior(sketch, prior, CALIBRATORS[calibrator](sketch))
-        rho = (1 - beta) / (1 - alpha) * (1 - p) + beta / alpha * p
+        low, high = _ratio_range(prior)
+        p, mean_error = _posterior(sketch, prior, CALIBRATORS[calibrator](sketch, prior))
+        rho = low * (1 - p) + high * p
         lr = _odds(p) * (1 - alpha) / alpha
         if abs(mean_error) > MEAN_TOLERANCE:
             notices.append(
@@ -112,47 +122,111 @@ def calibrate(sketch: Sketch, prior: PriorShares, calibrator: str = "isotonic") 
 
 
 def _posterior(
-    sketch: Sketch, prior: PriorShares, knots: tuple[FloatArray, FloatArray]
+    sketch: Sketch, prior: PriorShares, scaled: Callable[[float], FloatArray]
 ) -> tuple[FloatArray, float]:
     """p(Y=1|x) for each cell, and how far its mean over the unlabeled rows is from α."""
-    low, high = (1 - prior.beta) / (1 - prior.alpha), prior.beta / prior.alpha
-    ratio, position = knots
-    rank = _mid_rank(sketch.labeled + sketch.unlabeled)
-
-    def bounded(scale: float) -> FloatArray:
-        at_knots = ((scale * ratio - low) / (high - low)).clip(0, 1)
-        return np.interp(rank, position, at_knots)
 
     def mean(scale: float) -> float:
-        return _mean(bounded(scale), sketch.unlabeled)
+        return _mean(scaled(scale), sketch.unlabeled)
 
     scale = _solve(mean, prior.alpha) if prior.estimated else 1.0
-    return bounded(scale), mean(scale) - prior.alpha
+    return np.maximum.accumulate(scaled(scale)), mean(scale) - prior.alpha
 
 
-def _isotonic(sketch: Sketch) -> tuple[FloatArray, FloatArray]:
-    """The isotonic g/f at the two ends of each block of scores, and their ranks, shape (knots,).
+def _ratio_range(prior: PriorShares) -> tuple[float, float]:
+    """g/f where all rows are negative, and where all are positive."""
+    return (1 - prior.beta) / (1 - prior.alpha), prior.beta / prior.alpha
 
-    The ends are drawn in by the cube root of the number of rows, or to the middle of a smaller
-    block, and what lies between two blocks is interpolated: neighbours do not jump by a block.
+
+def _isotonic(sketch: Sketch, prior: PriorShares) -> Callable[[float], FloatArray]:
+    """The expected non-decreasing p given the counts, as a function of the scale of its odds.
+
+    The likeliest non-decreasing p, isotonic regression, is too high at the top: a few labeled rows
+    that happen to come last make a block of their own. This is the mean over all non-decreasing p,
+    weighted by how likely they make the counts. Before any count is seen, p rises by jumps: RISES
+    of them as the logit of the rank grows by 1, each by more than d logits with a probability of
+    about RISE / (RISE + d), so that both smooth and abrupt rises are expected.
     """
+    total = sketch.labeled + sketch.unlabeled
+    starts = _bins(total)
+    labeled, rows = np.add.reduceat(sketch.labeled, starts), np.add.reduceat(total, starts)
+    place = _logit_rank(rows)
+    low, high = _ratio_range(prior)
+    odds = sketch.n_labeled / sketch.n_unlabeled * (low + (high - low) * _expit(LOGITS))
+    log_likelihood = labeled[:, None] * np.log(odds) - rows[:, None] * np.log1p(odds)
+    p = (_paths(log_likelihood, RISES * np.diff(place)) * _expit(LOGITS)).sum(1)
+    logits = np.interp(_logit_rank(total), place, np.log(_odds(_pooled(p, rows))))
+    return lambda scale: _expit(logits + np.log(scale))
+
+
+def _bins(rows: IntArray) -> IntArray:
+    """The first cell of each bin, for the rows in each cell.
+
+    Bins are small at both ends, where p changes most, but hold half the square root of all rows:
+    fewer would leave p at the very top to what was expected beforehand.
+    """
+    rank, n = _mid_rank(rows), rows.sum()
+    least = np.sqrt(n) / 2
+    most = max(n / BINS, least)
+
+    def bins_within(distance: FloatArray) -> FloatArray:
+        """How many bins there are within a number of rows from an end."""
+        growing = np.minimum(distance, (most - least) / BIN_GROWTH)
+        bins = np.log1p(BIN_GROWTH * growing / least) / BIN_GROWTH + (distance - growing) / most
+        return np.asarray(bins)
+
+    from_end = bins_within(np.minimum(rank, n - rank))
+    place = np.where(rank <= n / 2, from_end, 2 * bins_within(n / 2) - from_end)
+    return np.flatnonzero(np.diff(np.floor(place), prepend=-1.0))
+
+
+def _paths(log_likelihood: FloatArray, rises: FloatArray) -> FloatArray:
+    """The probability of each level in each bin, shape (bins, levels), all paths considered.
+
+    log_likelihood has shape (bins, levels); rises, the number of rises to expect from each bin to
+    the next, has shape (bins - 1,). Forward-backward: what the bins below say, what those above do.
+    """
+    likelihood = np.exp(log_likelihood - log_likelihood.max(1, keepdims=True))
+    rise = _rise()
+    stays = np.exp(-rises)
+
+    def step(state: FloatArray, stay: float, rise: FloatArray) -> FloatArray:
+        risen = np.einsum("i,ij->j", state, rise)  # unlike @, the same on any number of threads
+        return np.asarray(stay * state + (1 - stay) * risen + FALL * state.mean())
+
+    forward, backward = np.empty_like(likelihood), np.ones_like(likelihood)
+    forward[0] = likelihood[0] / likelihood[0].sum()
+    for i in range(1, len(likelihood)):
+        state = step(forward[i - 1], stays[i - 1], rise) * likelihood[i]
+        forward[i] = state / state.sum()
+    for i in range(len(likelihood) - 1, 0, -1):
+        state = step(backward[i] * likelihood[i], stays[i - 1], rise.T)
+        backward[i - 1] = state / state.max()
+    both = forward * backward
+    return np.asarray(both / both.sum(1, keepdims=True))
+
+
+@cache
+def _rise() -> FloatArray:
+    """The probabilities of rises from each level to each other, shape (levels, levels)."""
+    by = LOGITS - LOGITS[:, None]
+    chance = np.where(by > 0, (RISE + by.clip(0)) ** -2, 0.0)
+    chance[-1, -1] = 1  # there is no higher level
+    return np.asarray(chance / chance.sum(1, keepdims=True))
+
+
+def _pooled(p: FloatArray, rows: IntArray) -> FloatArray:
+    """Isotonic regression of p: it decreases only where many rows insist on it."""
     from scipy.optimize import isotonic_regression
 
-    total = sketch.labeled + sketch.unlabeled
-    starts = isotonic_regression(sketch.labeled / total, weights=total).blocks[:-1]
-    labeled = np.add.reduceat(sketch.labeled, starts)
-    unlabeled = np.add.reduceat(sketch.unlabeled, starts)
-    with np.errstate(divide="ignore"):
-        ratio = (labeled / sketch.n_labeled) / (unlabeled / sketch.n_unlabeled)
-    rows = labeled + unlabeled
-    after = np.cumsum(rows)
-    drawn_in = np.minimum(rows / 2, np.cbrt(after[-1]))
-    ends = np.column_stack([after - rows + drawn_in, after - drawn_in])
-    return np.repeat(ratio, 2), ends.ravel()
+    return np.asarray(isotonic_regression(p, weights=rows).x)
 
 
-def _platt(sketch: Sketch) -> tuple[FloatArray, FloatArray]:
-    """g/f from a logistic regression on the score (on its logit where it is a share)."""
+def _platt(sketch: Sketch, prior: PriorShares) -> Callable[[float], FloatArray]:
+    """p by a logistic regression of S on the score (on its logit where it is a share).
+
+    It is a function of the scale of g/f.
+    """
     total = sketch.labeled + sketch.unlabeled
     x = sketch.scores
     if x[0] >= 0 and x[-1] <= 1:
@@ -172,7 +246,9 @@ def _platt(sketch: Sketch) -> tuple[FloatArray, FloatArray]:
             break
     slope, intercept = max(theta[0], 0.0), theta[1]
     logit = (slope * x + intercept).clip(-30, 30)
-    return np.exp(logit) * sketch.n_unlabeled / sketch.n_labeled, _mid_rank(total)
+    ratio = np.exp(logit) * sketch.n_unlabeled / sketch.n_labeled
+    low, high = _ratio_range(prior)
+    return lambda scale: ((scale * ratio - low) / (high - low)).clip(0, 1)
 
 
 CALIBRATORS = {"isotonic": _isotonic, "platt": _platt}
@@ -235,6 +311,15 @@ def posterior_bounds(
 
 def _mid_rank(counts: IntArray) -> FloatArray:
     return np.cumsum(counts) - counts / 2
+
+
+def _logit_rank(counts: IntArray) -> FloatArray:
+    rank = _mid_rank(counts)
+    return np.asarray(np.log(rank / (counts.sum() - rank)))
+
+
+def _expit(logit: FloatArray) -> FloatArray:
+    return np.asarray(1 / (1 + np.exp(-logit)))
 
 
 def _mean(values: FloatArray, counts: IntArray) -> float:

@@ -74,6 +74,47 @@ def test_the_posterior_nears_the_truth(beta):
     assert labeled_y.mean() == pytest.approx(beta, abs=0.01)
 
 
+def test_calls_from_few_labeled_rows_keep_their_fdr():
+    """Isotonic regression has 0.07 here: it makes the most of the labeled rows at the very top."""
+    alpha, beta, false_shares = 0.2, 0.9, []
+    for seed in range(60):
+        (labeled, _), (unlabeled, y) = gaussian(100, 2000, alpha, beta, seed)
+        sketch = Sketch.of(labeled, unlabeled)
+        called = calibrate(sketch, PriorShares(alpha, beta)).fdr[sketch.cells_of(unlabeled)] <= 0.05
+        if called.any():
+            false_shares.append(1 - y[called].mean())
+    assert len(false_shares) > 40
+    assert np.mean(false_shares) < 0.055
+
+
+def test_a_single_labeled_row_on_top_is_no_certainty():
+    (labeled, _), (unlabeled, _) = gaussian(200, 2000, 0.3, 0.9)
+    sketch = Sketch.of(np.append(labeled, 100.0), unlabeled)
+    p = calibrate(sketch, PriorShares(0.3, 0.9)).posterior
+    assert 0.9 < p[-1] < 0.999
+
+
+@pytest.mark.parametrize("rows", [1000, 300_000])
+def test_scores_that_rank_the_wrong_way_say_nothing(rows):
+    """So many rows rule out every non-decreasing posterior but the constant one."""
+    (labeled, _), (unlabeled, _) = gaussian(rows // 5, rows, 0.3, 0.9)
+    p = calibrate(Sketch.of(-labeled, -unlabeled), PriorShares(0.3, 0.9)).posterior
+    np.testing.assert_allclose(p, 0.3, atol=1e-6)
+
+
+def test_more_rows_near_the_truth():
+    errors = []
+    for rows in (1000, 30_000, 1_000_000):
+        (labeled, _), (unlabeled, _) = gaussian(rows // 5, rows, 0.3, 0.9)
+        sketch = Sketch.of(labeled, unlabeled)
+        ratio = np.exp(2 * sketch.scores - 2)
+        truth = 0.3 * ratio / (0.3 * ratio + 0.7)
+        p = calibrate(sketch, PriorShares(0.3, 0.9)).posterior
+        errors.append(np.abs(p - truth) @ sketch.unlabeled / sketch.n_unlabeled)
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 0.008
+
+
 def test_well_separated_classes_are_told_apart():
     """A block of many rows at one ratio must not be smeared into its neighbours."""
     rng = np.random.default_rng(0)
