@@ -1,0 +1,189 @@
+"""The few numbers that charts, tables and the terminal show, from the sketch and its calibration.
+
+All of it takes time and space in the number of cells, not of rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..posterior import Calibration
+from ..sketch import FloatArray, IntArray, Sketch
+
+SCORE_BINS = 64  # a power of two: then the cells of scores in [0, 1] fall whole into bins
+CURVE_POINTS = 160
+RELIABILITY_GROUPS = 20
+POSTERIOR_BINS = 20
+POSTERIOR_LEVELS = (0.5, 0.9, 0.99)
+FDR_LEVELS = (0.01, 0.05, 0.1, 0.2)
+TAIL = 0.002  # the share of rows at either end that may lie outside the drawn range of scores
+Z = 1.96
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreBins:
+    """Rows by score, in bins of even width; the end bins hold what lies beyond them."""
+
+    edges: FloatArray  # (bins + 1,)
+    labeled: FloatArray  # rows, (bins,)
+    unlabeled: FloatArray
+
+
+def score_range(sketch: Sketch) -> tuple[float, float]:
+    """The scores to draw: [0, 1] where they fill it, else those of nearly all rows."""
+    x = sketch.scores.clip(-1e300, 1e300)  # so that a difference is a number too
+    low, high = float(x[0]), float(x[-1])
+    rank = np.cumsum(sketch.labeled / sketch.n_labeled + sketch.unlabeled / sketch.n_unlabeled) / 2
+    inner_low, inner_high = x[np.searchsorted(rank, [TAIL, 1 - TAIL]).clip(0, len(x) - 1)]
+    if low >= 0 and high <= 1 and inner_high - inner_low > 0.3:
+        return 0.0, 1.0
+    if high - low > 1.5 * (inner_high - inner_low) > 0:
+        low, high = float(inner_low), float(inner_high)
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
+        room = max(abs(low), 1.0) / 2
+        return low - room, high + room
+    return low, high
+
+
+def score_bins(sketch: Sketch, bins: int = SCORE_BINS) -> ScoreBins:
+    """Both samples by score."""
+    edges = np.linspace(*score_range(sketch), bins + 1)
+    return ScoreBins(
+        edges, binned(sketch, sketch.labeled, edges), binned(sketch, sketch.unlabeled, edges)
+    )
+
+
+def binned(sketch: Sketch, weights: FloatArray | IntArray, edges: FloatArray) -> FloatArray:
+    """Sums over bins, shape (bins,), of weights of the cells, shape (cells,)."""
+    if sketch.level == 0:
+        bin_of = np.searchsorted(edges, sketch.scores, side="right") - 1
+        bin_of = bin_of.clip(0, len(edges) - 2)
+        return np.bincount(bin_of, weights, len(edges) - 1).astype(np.float64)
+    # cells have a width here: those that straddle an edge are shared between the bins
+    below = np.interp(edges[1:-1], sketch.scores, np.cumsum(weights) - weights / 2)
+    return np.diff(np.concatenate([[0.0], below, [weights.sum()]]))
+
+
+@dataclass(frozen=True, eq=False)
+class Roc:
+    """Shares of two samples that score above each threshold, from (0, 0) to (1, 1)."""
+
+    x: FloatArray  # (points,)
+    y: FloatArray
+    threshold: FloatArray
+    auc: float
+
+
+def roc(scores: FloatArray, upper: FloatArray | IntArray, lower: FloatArray | IntArray) -> Roc:
+    """`upper` against `lower`, both weights of shape (cells,), at a few well-spread points."""
+    y = np.append(0.0, np.cumsum(upper[::-1]) / upper.sum())
+    x = np.append(0.0, np.cumsum(lower[::-1]) / lower.sum())
+    threshold = np.append(scores[-1], scores[::-1])
+    auc = float(np.diff(x) @ (y[1:] + y[:-1]) / 2)
+    chosen = _spread((x + y) / 2, CURVE_POINTS)
+    return Roc(x[chosen].clip(0, 1), y[chosen].clip(0, 1), threshold[chosen], auc)
+
+
+def observed_roc(sketch: Sketch) -> Roc:
+    """Labeled against unlabeled rows."""
+    return roc(sketch.scores, sketch.labeled, sketch.unlabeled)
+
+
+def recovered_roc(calibration: Calibration) -> Roc | None:
+    """Positives against negatives: an unlabeled row counts as p of one and 1-p of the other."""
+    sketch, p = calibration.sketch, calibration.posterior
+    positives, negatives = sketch.unlabeled * p, sketch.unlabeled * (1 - p)
+    if min(positives.sum(), negatives.sum()) <= 0:
+        return None
+    return roc(sketch.scores, positives, negatives)
+
+
+def _spread(position: FloatArray, points: int) -> NDArray[np.intp]:
+    """Indices of a few values of a sorted array that lie evenly over its range, with both ends."""
+    wanted = np.linspace(position[0], position[-1], points)
+    found = np.searchsorted(position, wanted).clip(0, len(position) - 1)
+    return np.unique(np.concatenate([[0], found, [len(position) - 1]]))
+
+
+def curve_cells(sketch: Sketch) -> NDArray[np.intp]:
+    """The cells at which curves over the score are drawn: even in score and in rank."""
+    low, high = score_range(sketch)
+    by_score = np.searchsorted(sketch.scores, np.linspace(low, high, CURVE_POINTS // 2))
+    by_rank = _spread(np.cumsum(sketch.labeled + sketch.unlabeled), CURVE_POINTS // 2)
+    cells = np.unique(np.concatenate([by_score, by_rank]).clip(0, len(sketch.scores) - 1))
+    inside = (sketch.scores[cells] >= low) & (sketch.scores[cells] <= high)
+    return cells[inside] if inside.any() else cells
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Groups of rows with neighbouring scores: what p(S=1|x) predicts and what is seen."""
+
+    predicted: FloatArray  # all (groups,)
+    observed: FloatArray
+    low: FloatArray
+    high: FloatArray
+    rows: FloatArray
+
+
+def reliability(calibration: Calibration) -> Reliability:
+    """The labeled share of about twenty groups of even size, with 95 % Wilson intervals."""
+    sketch = calibration.sketch
+    rows = sketch.labeled + sketch.unlabeled
+    rank = (np.cumsum(rows) - rows / 2) / rows.sum()
+    _, group = np.unique(np.floor(rank * RELIABILITY_GROUPS), return_inverse=True)
+    n = np.bincount(group, rows).astype(np.float64)
+    share = np.bincount(group, sketch.labeled) / n
+    middle = (share + Z**2 / (2 * n)) / (1 + Z**2 / n)
+    half = Z * np.sqrt(share * (1 - share) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
+    return Reliability(
+        predicted=np.bincount(group, rows * calibration.tau) / n,
+        observed=share,
+        low=(middle - half).clip(0, 1),
+        high=(middle + half).clip(0, 1),
+        rows=n,
+    )
+
+
+def posterior_counts(calibration: Calibration) -> FloatArray:
+    """Unlabeled rows by posterior, in bins of even width over [0, 1], shape (bins,)."""
+    bin_of = np.floor(calibration.posterior * POSTERIOR_BINS).astype(int)
+    bin_of = bin_of.clip(0, POSTERIOR_BINS - 1)
+    rows = np.bincount(bin_of, calibration.sketch.unlabeled, POSTERIOR_BINS)
+    return rows.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Passing:
+    """The unlabeled rows that pass a level, and how many of them are expected to be positive."""
+
+    level: float
+    rows: int
+    positives: float
+    lowest_score: float | None  # None where no row passes
+
+
+def passing_posterior(calibration: Calibration) -> list[Passing]:
+    """Unlabeled rows with a posterior of at least each level."""
+    return [_passing(calibration, calibration.posterior >= p, p) for p in POSTERIOR_LEVELS]
+
+
+def passing_fdr(calibration: Calibration) -> list[Passing]:
+    """Unlabeled rows that can be called at each false discovery rate."""
+    fdr = calibration.fdr
+    return [_passing(calibration, fdr <= level, level) for level in FDR_LEVELS]
+
+
+def _passing(calibration: Calibration, passes: NDArray[np.bool_], level: float) -> Passing:
+    sketch = calibration.sketch
+    passes = passes & (sketch.unlabeled > 0)
+    rows = sketch.unlabeled[passes]
+    return Passing(
+        level,
+        int(rows.sum()),
+        float(rows @ calibration.posterior[passes]),
+        float(sketch.scores[passes][0]) if passes.any() else None,
+    )

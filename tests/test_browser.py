@@ -1,0 +1,241 @@
+"""The report in a real browser: it draws, it answers, and nothing in it runs or calls out."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import report_samples as samples
+
+from pu_noise_cli.posterior import calibrate
+from pu_noise_cli.prior import prior_shares
+from pu_noise_cli.report.content import PriorView
+from pu_noise_cli.report.page import render, render_samples
+from pu_noise_cli.sketch import Sketch
+
+pytest.importorskip("websocket", reason="the websocket-client package is not installed")
+
+from browser import chromium, find_chromium
+
+pytestmark = pytest.mark.skipif(
+    find_chromium() is None, reason="no Chromium on the PATH: the report is not seen in a browser"
+)
+PAGES = ("plain", "hostile", "samples")
+PHONE, DESK = 400, 1200
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages")
+    made = {
+        "plain": render(samples.content(method="all")),
+        "hostile": render(samples.content(samples.HOSTILE)),
+        "samples": render_samples(samples.priors(samples.HOSTILE)),
+    }
+    for name, page in made.items():
+        (folder / f"{name}.html").write_text(page, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in made}
+
+
+def odd_content(kind: str):
+    """Reports that have less to draw than others."""
+    content = samples.content(method="msgmm" if kind == "other rows" else "auto")
+    prior = content.prior
+    if kind == "other rows":  # no elbow can be found for the curves
+        return replace(content, prior=replace(prior, n_labeled=5))
+    if kind == "no curves":
+        return replace(content, prior=replace(prior, curves={}, estimates=()))
+    found = {
+        "ties": Sketch.of(np.full(50, 0.5), np.full(80, 0.5)),
+        "huge": Sketch.of(np.linspace(0, 1e300, 50), np.linspace(-1e300, 1, 80)),
+        "two values": Sketch.of(np.repeat([0.0, 1], [5, 45]), np.repeat([0.0, 1], [60, 20])),
+    }[kind]
+    document = samples.prior_json(found)
+    calibration = calibrate(found, prior_shares("prior.json", document))
+    return replace(content, prior=PriorView.of("prior.json", document), calibration=calibration)
+
+
+@pytest.mark.parametrize("kind", ["other rows", "no curves", "ties", "huge", "two values"])
+def test_odd_data_draw_without_complaint(kind, browser, tmp_path):
+    (tmp_path / "odd.html").write_text(render(odd_content(kind)), encoding="utf-8")
+    with browser.page(tmp_path / "odd.html") as page:
+        assert page.js("document.querySelectorAll('.chart[data-drawn]').length") >= 6
+        assert page.js("document.querySelectorAll('.chart:not([data-drawn])').length") == 0
+        assert page.complaints == []
+
+
+@pytest.mark.parametrize("width", [DESK, PHONE])
+@pytest.mark.parametrize("name", PAGES)
+def test_it_loads_alone_and_draws_every_chart(name, width, browser, pages):
+    with browser.page(pages[name], width) as page:
+        marks = page.js(
+            """Array.from(document.querySelectorAll(".chart"), chart => [chart.id,
+              Array.from(chart.querySelectorAll("svg .role-mark path, svg .role-mark line"))
+                .filter(m => m.getBoundingClientRect().width + m.getBoundingClientRect().height > 2)
+                .length])"""
+        )
+        assert len(marks) == (2 if name == "samples" else 10)
+        assert [chart for chart, drawn in marks if drawn == 0] == []
+        assert page.complaints == []
+        assert page.requests == []
+        assert page.js("window.harmed") is None
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", [DESK, PHONE])
+def test_nothing_is_wider_than_the_window(name, width, browser, pages):
+    with browser.page(pages[name], width) as page:
+        page.js("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+        assert page.js("document.documentElement.scrollWidth") <= width
+        outside = page.js(
+            f"""Array.from(document.querySelectorAll("svg, p, h1, h2, figure, .card, .table, li"))
+              .filter(e => e.getBoundingClientRect().right > {width + 1}
+                        || e.getBoundingClientRect().left < -1)
+              .filter(e => !e.matches(".skip")).map(e => e.outerHTML.slice(0, 200))"""
+        )
+        assert outside == []
+
+
+@pytest.mark.parametrize("name", ["plain", "samples"])
+def test_every_chart_answers_the_pointer_with_a_value(name, browser, pages):
+    with browser.page(pages[name]) as page:
+        charts = page.js("Array.from(document.querySelectorAll('.chart'), c => c.id)")
+        said = {chart: hovered(page, chart) for chart in charts}
+    assert [chart for chart, text in said.items() if not re.search(r"\d", text)] == []
+    assert [chart for chart, text in said.items() if re.search("undefined|NaN|null", text)] == []
+
+
+def hovered(page, chart: str) -> str:
+    """What the tooltip says at the first place in a chart where it says something."""
+    box = page.js(
+        f"""(() => {{
+          const chart = document.getElementById("{chart}");
+          chart.scrollIntoView({{block: "center"}});
+          const box = chart.querySelector(".background").getBoundingClientRect();
+          return [box.left, box.top, box.width, box.height];
+        }})()"""
+    )
+    left, top, width, height = box
+    for row in (0.5, 0.8, 0.2, 0.95, 0.04):
+        for column in range(1, 60):
+            page.mouse("mouseMoved", left + width * column / 60, top + height * row)
+            text = page.js(
+                "document.querySelector('#vg-tooltip-element.visible')?.textContent ?? ''"
+            )
+            if text:
+                return text
+    return ""
+
+
+def test_the_pointer_can_zoom_and_a_bare_wheel_scrolls_the_page(browser, pages):
+    with browser.page(pages["plain"]) as page:
+        left, top, width, height = page.js(
+            """(() => { const chart = document.getElementById("chart-scores-unlabeled");
+              chart.scrollIntoView({block: "center"});
+              const box = chart.querySelector("svg").getBoundingClientRect();
+              return [box.left, box.top, box.width, box.height]; })()"""
+        )
+        ticks = "document.querySelector('#chart-scores-unlabeled .role-axis-label').textContent"
+        before, scrolled = page.js(ticks), page.js("window.scrollY")
+        place = {"x": left + width / 2, "y": top + height / 2}
+        page.mouse("mouseWheel", **place, deltaX=0, deltaY=-300, modifiers=2)
+        page.wait(f"{ticks} !== {before!r}")
+        assert page.js("window.scrollY") == scrolled
+        after = page.js(ticks)
+        page.mouse("mouseWheel", **place, deltaX=0, deltaY=120)
+        page.wait(f"window.scrollY !== {scrolled}")
+        assert page.js(ticks) == after
+
+
+def luminance(color: str) -> float:
+    parts = [int(part) / 255 for part in re.findall(r"\d+", color)[:3]]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted(map(luminance, (one, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["plain", "samples"])
+def test_text_and_marks_stand_out_in_light_and_dark(name, scheme, browser, pages):
+    with browser.page(pages[name], scheme=scheme) as page:
+        paper = page.js("getComputedStyle(document.documentElement).backgroundColor")
+        assert (luminance(paper) < 0.1) == (scheme == "dark")
+        texts = page.js(
+            """(() => {
+              const background = e => { for (; e; e = e.parentElement) {
+                const c = getComputedStyle(e).backgroundColor;
+                if (c !== "rgba(0, 0, 0, 0)" && c !== "transparent") return c; } };
+              const pairs = new Set();
+              for (const e of document.querySelectorAll("p, h1, h2, td, th, a, code, summary, li,"
+                  + " small, strong, figcaption, caption, svg text")) {
+                const style = getComputedStyle(e);
+                pairs.add([e.closest("svg") ? style.fill : style.color, background(e)].join("|"));
+              }
+              return Array.from(pairs);
+            })()"""
+        )
+        assert len(texts) > 3
+        assert [pair for pair in texts if contrast(*pair.split("|")) < 4.5] == []
+        marks = page.js(
+            """Array.from(new Set(Array.from(document.querySelectorAll(
+              "svg .mark-rect path, svg .mark-symbol path, svg .mark-line path"))
+              .map(e => getComputedStyle(e))
+              .flatMap(s => [s.fill, s.stroke]).filter(c => c.startsWith("rgb("))))"""
+        )
+        assert len(marks) >= (1 if name == "samples" else 4)
+        assert [color for color in marks if contrast(color, paper) < 2.8] == []
+
+
+def test_paper_is_white_even_where_the_screen_is_dark(browser, pages):
+    with browser.page(pages["plain"], scheme="dark", kind="print") as page:
+        assert page.js("getComputedStyle(document.documentElement).backgroundColor") == (
+            "rgb(255, 255, 255)"
+        )
+        fill = page.js("getComputedStyle(document.querySelector('svg text')).fill")
+        assert contrast(fill, "rgb(255, 255, 255)") > 7
+        assert len(page.call("Page.printToPDF")["data"]) > 10_000
+
+
+def test_the_keyboard_reaches_the_values_of_a_chart(browser, pages):
+    with browser.page(pages["plain"]) as page:
+        for _ in range(60):
+            page.key("Tab", 9)
+            if page.js("document.activeElement.parentElement.matches('details.values')"):
+                break
+        page.key("Enter", 13)
+        page.wait("document.querySelector('details.values[open] table')")
+        shown = page.js("document.querySelector('details.values[open] table').textContent")
+        assert "score from" in shown
+        assert page.js("document.querySelectorAll('details.values[open] tbody tr').length") == 64
+
+
+def test_every_chart_has_a_text_and_every_heading_its_order(browser, pages):
+    with browser.page(pages["plain"]) as page:
+        texts = page.js(
+            "Array.from(document.querySelectorAll('[role=img]:has(> .chart)'), c => c.ariaLabel)"
+        )
+        assert len(texts) == 10
+        assert all(len(text) > 40 for text in texts)
+        levels = page.js("Array.from(document.querySelectorAll('h1, h2, h3'), h => h.tagName)")
+        assert levels[0] == "H1"
+        assert set(levels[1:]) == {"H2"}
+
+
+def test_the_policy_stops_what_an_attacker_would_add(browser, pages, tmp_path):
+    page = pages["plain"].read_text(encoding="utf-8")
+    harmed = tmp_path / "harmed.html"
+    script = '<script>window.harmed = 1</script><img src=x onerror="window.harmed = 2">'
+    harmed.write_text(page.replace("<main>", f"<main>{script}"), encoding="utf-8")
+    with browser.page(harmed) as page:
+        assert page.js("window.harmed") is None
+        assert "Content Security Policy" in " ".join(page.complaints)

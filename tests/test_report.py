@@ -1,0 +1,633 @@
+"""The report: what stands in it, what it leaves out, its size, and its figures."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import report_samples as samples
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pu_noise_cli import cli
+from pu_noise_cli.errors import InputError
+from pu_noise_cli.posterior import calibrate
+from pu_noise_cli.prior import prior_shares
+from pu_noise_cli.report import charts, text
+from pu_noise_cli.report.advice import ADVICE
+from pu_noise_cli.report.content import (
+    DoubtfulRows,
+    PriorView,
+    Provenance,
+    SuspiciousLabel,
+    suspicious_labels,
+)
+from pu_noise_cli.report.page import (
+    command_words,
+    render,
+    render_samples,
+    sample_charts,
+    single_charts,
+)
+from pu_noise_cli.report.summaries import (
+    observed_roc,
+    passing_fdr,
+    passing_posterior,
+    recovered_roc,
+    score_bins,
+)
+from pu_noise_cli.report.terminal import PLAIN_BLOCKS, histogram_lines
+from pu_noise_cli.sketch import Sketch
+
+FAST = ("--classifier", "logistic")
+MOST_BYTES = 1_500_000
+ASSETS = Path(cli.__file__).parent / "report" / "assets"
+
+
+class Outline(HTMLParser):
+    """The elements of a page with their attributes, and the text outside of scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict]] = []
+        self.texts: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        if self.elements and self.elements[-1][0] not in ("script", "style"):
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split()).replace("\u00a0", " ")
+
+
+def data_of(page: str) -> dict[str, dict]:
+    """The data of the charts by name."""
+    found = re.findall(r'<script type="application/json" id="data-(.*?)">(.*?)</script>', page)
+    return {name: json.loads(value) for name, value in found}
+
+
+# Content
+
+
+def test_sections_stand_in_the_order_of_their_weight():
+    page = render(samples.content(method="all"))
+    assert re.findall(r'<section id="([a-z]+)"', page) == [
+        *("answer", "warnings", "scores", "roc", "curves", "methods", "posterior", "labels"),
+        *("data", "provenance"),
+    ]
+    assert list(data_of(page)) == [
+        *("scores-unlabeled", "scores-labeled", "roc"),
+        *("likelihood-alpha-plus", "likelihood-beta-plus", "methods-alpha", "methods-beta"),
+        *("calibration", "posterior-by-score", "posteriors"),
+    ]
+
+
+def test_the_answer_is_a_sentence_with_intervals():
+    content = samples.content()
+    answer = content.prior.answer
+    said = Outline(render(content)).text
+    assert f"An estimated {100 * answer.alpha:.1f} % of the 1,000 unlabeled rows are" in said
+    assert (
+        f"95 % interval {100 * answer.alpha_ci[0]:.1f} % to {100 * answer.alpha_ci[1]:.1f}" in said
+    )
+    assert "of the 300 labeled rows truly are" in said
+
+
+def test_a_warning_comes_with_its_meaning_and_remedy():
+    said = Outline(render(samples.content())).text
+    assert ADVICE["few-rows"].meaning in said
+    assert ADVICE["few-rows"].remedy in said
+    assert ADVICE["leaking-column"].remedy in said, "warnings of the transform count too"
+    content = samples.content()
+    calm = replace(content, prior=replace(content.prior, notices=()), provenance=None)
+    assert "None: nothing about the data" in Outline(render(calm)).text
+
+
+def test_every_code_that_can_be_emitted_has_advice():
+    sources = [p for p in Path(cli.__file__).parent.rglob("*.py") if p.parent.name != "report"]
+    source = "".join(p.read_text() for p in sources)
+    raised = set(re.findall(r'^\s+"([a-z]+(?:-[a-z]+)+)",$', source, re.MULTILINE))
+    raised |= set(re.findall(r'Notice\(\s*"([a-z-]+)"', source))
+    raised |= set(re.findall(r'\((?:alpha [<>] [\d.]+), "([a-z-]+)"', source))
+    readme = (Path(__file__).parent.parent / "README.md").read_text().split("## Warnings")[1]
+    table = re.findall(r"^\| (`[a-z`, -]+`) \|", readme, re.MULTILINE)
+    listed = set(re.findall(r"`([a-z-]+)`", " ".join(table)))
+    assert {"few-rows", "not-converged", "bad-input", "leaking-column"} <= listed
+    assert (raised | listed) - ADVICE.keys() == set()
+    assert ADVICE.keys() <= listed, "advice on a code that nothing emits"
+
+
+def test_components_add_up_to_alpha_and_beta():
+    content = samples.content()
+    answer = content.prior.answer
+    for chart, share in zip(
+        charts.distributions(content), (answer.alpha, answer.beta), strict=True
+    ):
+        assert sum(row["positive"] for row in chart.rows) == pytest.approx(share, abs=0.01)
+        assert sum(row["total"] for row in chart.rows) == pytest.approx(1, abs=1e-3)
+        for row in chart.rows:
+            assert row["positive"] + row["negative"] == pytest.approx(row["total"], abs=1e-5)
+
+
+def test_roc_curves_have_the_areas_they_are_said_to_have():
+    content = samples.content()
+    seen, recovered = observed_roc(content.sketch), recovered_roc(content.calibration)
+    assert seen.auc == pytest.approx(content.sketch.auc)
+    assert np.trapezoid(seen.y, seen.x) == pytest.approx(seen.auc, abs=0.003)
+    assert recovered.auc > seen.auc
+    assert recovered.auc == pytest.approx(content.prior.auc, abs=0.05)
+
+
+def test_the_elbow_is_alphamaxs_own_whatever_the_method():
+    ran = samples.content(method="all").prior
+    own = next(e for e in ran.estimates if e.method == "alphamax-n")
+    for method in ("all", "auto"):
+        chart = single_charts(samples.content(method=method))["curves"][0]
+        points = chart.spec()["layer"][-1]["data"]["values"]
+        elbow = next(p for p in points if "elbow" in p["mark"])
+        assert elbow["x"] == pytest.approx(own.alpha_plus, abs=1e-5)
+
+
+def test_counts_of_rows_that_pass_are_those_of_the_rows():
+    found = samples.sketch()
+    calibration = calibrate(found, prior_shares("p", samples.prior_json(found)))
+    for passing in passing_posterior(calibration):
+        rows = found.unlabeled[calibration.posterior >= passing.level]
+        assert passing.rows == rows.sum()
+        assert passing.positives >= passing.level * passing.rows
+    for passing in passing_fdr(calibration):
+        assert passing.rows - passing.positives <= passing.level * passing.rows + 1e-9
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
+@pytest.mark.parametrize("n", [400, 40_000])
+def test_bins_lose_no_row_of_any_range(scale, n):
+    rng = np.random.default_rng(0)
+    labeled, unlabeled = rng.normal(1, 1, n) * scale, rng.standard_t(2, 2 * n) * scale
+    found = Sketch.of(labeled, unlabeled)
+    bins = score_bins(found)
+    assert bins.labeled.sum() == pytest.approx(n)
+    assert bins.unlabeled.sum() == pytest.approx(2 * n)
+    inner = bins.edges[10:-10]
+    counted = np.histogram(labeled, inner)[0]
+    assert np.abs(bins.labeled[10:-10] - counted).max() <= max(5, 0.05 * counted.max())
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [0.5] * 60,
+        [1e300, -1e300] * 30,
+        [1e-300, 2e-300, 3e-300] * 20,
+        [0.0, 1.0] * 30,
+        [-1.5, 7.25] * 30,
+    ],
+)
+def test_odd_scores_make_a_page_all_the_same(scores, punoise, tmp_path):
+    frame = pd.DataFrame({"id": range(60), "set": ["labeled", "unlabeled", "unlabeled"] * 20})
+    frame.assign(score=scores).to_csv(tmp_path / "s.csv", index=False)
+    punoise("estimate-prior", "--scores", tmp_path / "s.csv", "--out", tmp_path / "p.json")
+    arguments = ("--scores", tmp_path / "s.csv", "--prior", tmp_path / "p.json")
+    punoise("report", *arguments, "--out", tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert "NaN" not in page.split("</main>")[0]
+    assert data_of(page)
+
+
+# Labels to check
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_size=60),
+    st.integers(1, 70),
+    st.integers(1, 12),
+)
+def test_doubtful_rows_do_not_depend_on_how_rows_come(rows, chunk, size):
+    scores = np.array([score for score, _ in rows], float)
+    labeled = np.array([is_labeled for _, is_labeled in rows])
+    ids = pa.array([f"r{i}" for i in range(len(rows))])
+    parts = []
+    for start in range(0, len(rows), chunk):
+        part = DoubtfulRows(size)
+        piece = slice(start, start + chunk)
+        part.add(ids[piece], scores[piece], labeled[piece], start)
+        parts.append(part)
+    expected = sorted((s, i) for i, (s, is_in) in enumerate(rows) if is_in)[:size]
+    kept = DoubtfulRows.merge(parts).kept
+    assert [(row.score, row.row - 1, row.id) for row in kept] == [
+        (s, i, f"r{i}") for s, i in expected
+    ]
+
+
+def test_labels_to_check_are_those_with_the_lowest_posterior(punoise, scores, tmp_path):
+    known = ("--beta", 0.9, "--out", tmp_path / "p.json")
+    punoise("estimate-prior", "--scores", scores, *known)
+    common = ("--scores", scores, "--prior", tmp_path / "p.json")
+    punoise("posterior", *common, "--out", tmp_path / "q.tsv")
+    punoise("report", *common, "--out", tmp_path / "r.html")
+    posterior = pd.read_csv(tmp_path / "q.tsv", sep="\t")
+    labeled = posterior[posterior["set"] == "labeled"].sort_values(["posterior_labeled", "score"])
+    section = (tmp_path / "r.html").read_text().split('id="labels"')[1].split("</section>")[0]
+    listed = re.findall(r"<bdi>(r\d+)</bdi>", section)
+    assert listed == labeled["id"].head(50).tolist()
+
+
+def test_with_beta_at_one_no_label_is_doubted():
+    content = samples.content()
+    answer = replace(content.prior.answer, beta=1.0)
+    page = render(replace(content, prior=replace(content.prior, answer=answer)))
+    assert "none is suspicious" in page
+
+
+def test_labels_carry_the_calibration_of_their_score():
+    found = samples.sketch()
+    calibration = calibrate(found, prior_shares("p", samples.prior_json(found)))
+    rows = DoubtfulRows(3)
+    rows.add(pa.array(["a", "b"]), found.scores[[5, 900]], np.array([True, True]), 0)
+    assert suspicious_labels(rows.kept, calibration) == (
+        SuspiciousLabel(1, "a", found.scores[5], calibration.posterior_labeled[5]),
+        SuspiciousLabel(2, "b", found.scores[900], calibration.posterior_labeled[900]),
+    )
+
+
+# Strangers' text
+
+
+def test_hostile_text_is_text_and_nothing_else():
+    plain = Outline(render(samples.content())).elements
+    hostile = Outline(render(samples.content(samples.HOSTILE))).elements
+    compared = Outline(render_samples(samples.priors(samples.HOSTILE))).elements
+    known = {tag for tag, _ in plain} | {"small"}
+    for page in (hostile, compared):
+        assert {tag for tag, _ in page} <= known
+        assert sum(tag == "script" for tag, _ in page) == len(data_of_scripts(page)) + 2
+        for _, attributes in page:
+            assert not [name for name in attributes if name.startswith("on")]
+            assert attributes.get("href", "#").startswith("#")
+            assert "src" not in attributes
+
+
+def data_of_scripts(elements) -> list:
+    return [a for tag, a in elements if tag == "script" and a.get("type") == "application/json"]
+
+
+def test_hostile_text_can_be_read_and_turns_nothing_around():
+    page = render(samples.content(samples.HOSTILE))
+    page.encode()  # a lone surrogate is spelled out
+    body = page.split("<body>")[1].split("<script")[0]
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\u200e\u200f\u2028\u2029\x00\x1b]", body)
+    assert "\\u202eturned around" in body
+    assert "<bdi>مرحبا بالعالم</bdi>" in body
+    assert "a" * 10_000 in body, "the whole of a long name is there"
+    assert "&lt;script&gt;window.harmed" in body
+
+
+@given(st.text())
+def test_json_in_a_script_stays_in_it_and_means_the_same(value):
+    written = text.script_json({"key": value})
+    assert json.loads(written) == {"key": value}
+    assert not set(written) & set("<>&\u2028\u2029")
+
+
+@given(st.text(max_size=200))
+def test_names_hold_no_markup(value):
+    outline = Outline(text.Names().html(value))
+    assert {tag for tag, _ in outline.elements} <= {"bdi", "details", "summary", "div", "small"}
+    assert "".join(outline.texts).startswith(text.shortened(value))
+
+
+# Size, independence, repetition
+
+
+def overfull():
+    """What a document from elsewhere may bring: far too much of everything."""
+    content = samples.content()
+    document = samples.prior_json(content.sketch)
+    document["warnings"] = [{"code": f"c-{i}", "message": "<" * 500} for i in range(5000)]
+    document["estimates"] *= 50_000
+    many = np.linspace(0, 1, 50_000).tolist()
+    document["curve"] = {"alpha_plus": {"proportion": many, "log_likelihood": many}}
+    options = {f"option{i}": "<" * 1000 for i in range(5000)}
+    provenance = Provenance.of("p", samples.provenance_json() | {"options": options})
+    return replace(content, prior=PriorView.of("x.json", document), provenance=provenance)
+
+
+def hostile_names(n: int) -> tuple[str, ...]:
+    return tuple(f"{i}{'<é&>' * 2500}" for i in range(n))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        lambda: render(samples.content(method="all")),
+        lambda: render(samples.content(hostile_names(50))),
+        lambda: render(samples.content(tuple(f"column {i}" for i in range(5000)))),
+        lambda: render_samples(samples.priors(hostile_names(100))),
+        lambda: render_samples(samples.priors(tuple(f"sample {i}" for i in range(3000)))),
+        lambda: render(overfull()),
+    ],
+    ids=["plain", "long", "wide", "long samples", "many samples", "overfull"],
+)
+def test_a_page_can_be_mailed(page):
+    assert len(page().encode()) <= MOST_BYTES
+
+
+def test_a_page_refers_to_nothing_outside():
+    for page in (render(samples.content()), render_samples(samples.priors(("a", "b")))):
+        addresses = set(re.findall(r"(?:https?|ftp|wss?)://[^\s\"'<>)`]*", page))
+        namespaces = {"2000/svg", "1999/xlink", "2000/xmlns/"}  # names, which nobody fetches
+        assert {a.removeprefix("http://www.w3.org/") for a in addresses} == namespaces
+        policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page).group(1)
+        assert "default-src 'none'" in policy
+        assert "'unsafe-inline'" not in policy.split("script-src")[1]
+
+
+def test_equal_inputs_give_equal_bytes_for_any_threads_and_folder(punoise, tables, tmp_path):
+    for folder, threads in (("one", 1), ("two", 2)):
+        punoise("run", *tables, *FAST, "--threads", threads, "--out-dir", tmp_path / folder)
+    one, two = ((tmp_path / folder / "report.html").read_bytes() for folder in ("one", "two"))
+    assert one == two
+    assert str(tmp_path).encode() not in one
+
+
+def test_run_writes_the_report_that_the_command_writes(punoise, tables, tmp_path):
+    punoise("run", *tables, *FAST, "--out-dir", tmp_path / "run", "--format", "tsv")
+    run = tmp_path / "run"
+    files = ("--scores", run / "scores.tsv", "--prior", run / "prior.json")
+    out = tmp_path / "r.html"
+    punoise("report", *files, "--provenance", run / "provenance.json", "--out", out)
+    pages = [path.read_text() for path in (run / "report.html", out)]
+    assert data_of(pages[0]) == data_of(pages[1])
+    parts = [page.split('id="provenance"')[0] for page in pages]
+    assert parts[0] == parts[1]
+    punoise("report", *files, "--posterior", run / "posterior.tsv", "--out", out)
+    for name, chart in data_of(out.read_text()).items():
+        for one, other in zip(
+            chart["spec"]["data"]["values"],
+            data_of(pages[0])[name]["spec"]["data"]["values"],
+            strict=True,
+        ):
+            assert one == pytest.approx(other, abs=1e-5)
+
+
+def test_posteriors_for_another_population_are_drawn_and_warned_of(punoise, scores, tmp_path):
+    punoise("estimate-prior", "--scores", scores, "--out", tmp_path / "p.json")
+    common = ("--scores", scores, "--prior", tmp_path / "p.json")
+    shifted = ("--target-alpha", 0.05, "--out", tmp_path / "q.tsv")
+    punoise("posterior", *common, *shifted)
+    files = ("--posterior", tmp_path / "q.tsv", "--out", tmp_path / "r.html")
+    assert "posterior-mean-off" in punoise("report", *common, *files).err
+    frame = pd.read_csv(tmp_path / "q.tsv", sep="\t")
+    unlabeled = frame[frame["set"] == "unlabeled"]
+    rows = data_of((tmp_path / "r.html").read_text())["posteriors"]["spec"]["data"]["values"]
+    assert sum(row["rows"] for row in rows[10:]) == (unlabeled["posterior"] >= 0.5).sum()
+
+
+def test_provenance_can_be_audited_and_the_run_repeated(punoise, tables, tmp_path):
+    punoise("run", *tables, *FAST, "--na", "x y", "--out-dir", tmp_path / "run")
+    page = (tmp_path / "run" / "report.html").read_text()
+    for shard in json.loads((tmp_path / "run" / "provenance.json").read_text())["inputs"]:
+        assert shard["sha256"] in page
+    said = Outline(page).text
+    assert "punoise run --labeled labeled.csv --unlabeled unlabeled.csv" in said
+    assert "--na 'x y'" in said
+    assert "--classifier logistic" in said
+
+
+def test_the_command_line_of_a_run_is_one_that_click_takes():
+    options = {"labeled": "a.csv", "features": [["a,b", "c"]], "na": ["?", "x"]}
+    options |= {"transform": False, "table_format": "tsv", "strict": False}
+    options |= {"lower_is_positive": True, "beta": None}
+    words = command_words(options)
+    assert words == [
+        *("punoise", "run", "--labeled", "a.csv", "--features", '"a,b",c', "--na", "?"),
+        *("--na", "x", "--no-transform", "--format", "tsv", "--lower-is-positive"),
+        *("--out-dir", "results"),
+    ]
+    context = cli.cli.commands["run"].make_context("run", words[2:])
+    assert context.params["features"] == (("a,b", "c"),)
+
+
+# The command
+
+
+def test_several_samples_are_compared_with_those_that_failed(punoise, scores, tmp_path):
+    for name in ("a", "b"):
+        out = ("--out", tmp_path / f"{name}.json")
+        punoise("estimate-prior", "--scores", scores, "--sample", f"sample {name}", *out)
+    (tmp_path / "f.json").write_text(json.dumps(samples.failed_json("x.csv: <no> rows")))
+    priors = [tmp_path / f"{name}.json" for name in ("a", "b", "f")]
+    punoise("report", "--prior", *priors, "--out", tmp_path / "r.html")
+    repeated = [word for prior in priors for word in ("--prior", prior)]
+    punoise("report", *repeated, "--out", tmp_path / "s.html")
+    page = (tmp_path / "r.html").read_text()
+    assert page == (tmp_path / "s.html").read_text()
+    labels = [row["label"] for row in data_of(page)["samples-alpha"]["spec"]["data"]["values"]]
+    assert labels == ["sample a", "sample b"]
+    assert "No estimate: x.csv: <no> rows" in Outline(page).text
+
+
+def test_samples_of_one_name_stay_apart():
+    chart = sample_charts(samples.priors(("same", "same", "s" * 100, "s" * 99)))[0]
+    labels = [row["label"] for row in chart.rows]
+    assert len(set(labels)) == 4
+
+
+def usage(scores, tmp_path):
+    """Command lines that are wrong, each with the code and what is said."""
+    prior = ("--prior", tmp_path / "p.json")
+    one = ("--scores", scores, *prior)
+    out = ("--out", tmp_path / "r.html")
+    return [
+        ((*out,), 2, "at least one --prior"),
+        ((*one, *prior, *out), 2, "one --prior"),
+        ((*prior, "--posterior", "q.tsv", *out), 2, "go with --scores"),
+        ((*prior, "--out", tmp_path / "no" / "r.html"), 2, "does not exist"),
+        ((*prior, "--out", tmp_path / "p.json"), 2, "overwrite"),
+        (("--prior", tmp_path / "none.json", *out), 2, "no such file"),
+        (("--prior", scores, *out), 3, "not a JSON file"),
+        (("--prior", tmp_path / "odd.json", *out), 3, "not a whole punoise.prior/1"),
+        ((*one, "--provenance", tmp_path / "p.json", *out), 3, "punoise.provenance/1"),
+        ((*one, "--posterior", scores, *out), 3, "no column 'posterior'"),
+        ((*one, "--posterior", tmp_path / "other.tsv", *out), 3, "not those of --scores"),
+        (("--scores", scores, "--prior", tmp_path / "failed.json", *out), 4, "no estimate"),
+    ]
+
+
+def test_bad_usage_and_input_write_nothing(punoise, scores, tmp_path):
+    punoise("estimate-prior", "--scores", scores, "--out", tmp_path / "p.json")
+    prior = json.loads((tmp_path / "p.json").read_text())
+    (tmp_path / "odd.json").write_text(json.dumps(prior | {"estimates": [{"method": "auto"}]}))
+    (tmp_path / "failed.json").write_text(json.dumps(samples.failed_json()))
+    common = ("--prior", tmp_path / "p.json", "--out", tmp_path / "other.tsv")
+    frame = pd.read_csv(scores, sep="\t")
+    frame.iloc[1:].to_csv(tmp_path / "fewer.tsv", sep="\t", index=False)
+    punoise("posterior", "--scores", tmp_path / "fewer.tsv", *common)
+    for arguments, code, message in usage(scores, tmp_path):
+        result = punoise("report", *arguments, expect=code)
+        assert message in result.err
+        assert not (tmp_path / "r.html").exists()
+
+
+def test_failures_can_be_written_for_pipelines_that_gather(punoise, scores, tmp_path):
+    (tmp_path / "failed.json").write_text(json.dumps(samples.failed_json("too few rows")))
+    (tmp_path / "bad.json").write_text("{}")
+    go_on = ("--out", tmp_path / "r.html", "--on-failure", "write")
+    punoise("report", "--scores", scores, "--prior", tmp_path / "failed.json", *go_on)
+    assert "too few rows" in (tmp_path / "r.html").read_text()
+    punoise("report", "--prior", tmp_path / "bad.json", tmp_path / "failed.json", *go_on)
+    assert "not a punoise.prior/1 document" in (tmp_path / "r.html").read_text()
+
+
+def test_a_prior_of_other_rows_is_warned_of(punoise, scores, tmp_path):
+    prior = samples.prior_json(samples.sketch())
+    (tmp_path / "p.json").write_text(json.dumps(prior))
+    arguments = ("--scores", scores, "--prior", tmp_path / "p.json", "--out", tmp_path / "r.html")
+    assert "prior-of-other-rows" in punoise("report", *arguments).err
+    assert ADVICE["prior-of-other-rows"].meaning in (tmp_path / "r.html").read_text()
+    punoise("report", *arguments, "--strict", expect=4)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"alpha": float("inf")},
+        {"alpha": 2},
+        {"warnings": "text"},
+        {"estimates": None},
+        {"curve": {"alpha_plus": {"proportion": [0.1, 0.2], "log_likelihood": [1]}}},
+        {"auc": "high"},
+        {"alpha_ci": [0.1]},
+        {"n_labeled": {}},
+    ],
+    ids=str,
+)
+def test_a_prior_that_is_not_one_is_an_input_error(change):
+    document = samples.prior_json(samples.sketch())
+    assert PriorView.of("x.json", document).estimated
+    with pytest.raises(InputError, match=r"x\.json"):
+        PriorView.of("x.json", document | change)
+
+
+def test_provenance_leaves_out_what_differs_between_equal_runs():
+    given = Provenance.of("p.json", samples.provenance_json())
+    assert given.options["unlabeled"] == "unlabeled.csv"
+    assert not {"threads", "out_dir"} & given.options.keys()
+    with pytest.raises(InputError, match=r"p\.json"):
+        Provenance.of("p.json", samples.provenance_json() | {"columns": [3]})
+
+
+# Figures
+
+
+def test_figures_show_what_the_page_shows(punoise, scores, tmp_path):
+    pytest.importorskip("vl_convert")
+    punoise("estimate-prior", "--scores", scores, "--out", tmp_path / "p.json")
+    arguments = ("--scores", scores, "--prior", tmp_path / "p.json", "--out", tmp_path / "r.html")
+    punoise("report", *arguments, "--figures", tmp_path / "figures")
+    shown = data_of((tmp_path / "r.html").read_text())
+    files = {path.name: path.read_bytes() for path in (tmp_path / "figures").iterdir()}
+    expected = {f"{name}.{kind}" for name in shown for kind in ("svg", "png")}
+    assert set(files) == expected | {"summary.tsv"}
+    for name, content in files.items():
+        if name.endswith(".svg"):
+            assert content.startswith(b"<svg")
+            assert b"var(--" not in content, "colours must not need the page"
+        elif name.endswith(".png"):
+            assert content.startswith(b"\x89PNG")
+    summary = pd.read_csv(tmp_path / "figures" / "summary.tsv", sep="\t")
+    assert set(summary["figure"]) == set(shown)
+    auto = summary[(summary["figure"] == "methods-alpha") & (summary["quantity"] == "α")]
+    alpha = json.loads((tmp_path / "p.json").read_text())["alpha"]
+    assert float(auto["value"].iloc[0]) == pytest.approx(alpha, rel=1e-5)
+    punoise("report", *arguments, "--figures", tmp_path / "again")
+    assert files == {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()}
+
+
+def test_figures_without_their_package_are_a_usage_error(punoise, scores, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    punoise("estimate-prior", "--scores", scores, "--out", tmp_path / "p.json")
+    arguments = ("--scores", scores, "--prior", tmp_path / "p.json", "--out", tmp_path / "r.html")
+    result = punoise("report", *arguments, "--figures", tmp_path / "figures", expect=2)
+    assert "pip install 'punoise[report]'" in result.err
+    assert not (tmp_path / "r.html").exists()
+    assert not (tmp_path / "figures").exists()
+    punoise("report", *arguments)
+
+
+def test_the_bundle_is_the_one_its_script_makes():
+    vl_convert = pytest.importorskip("vl_convert")
+    written = (ASSETS / "vega.js").read_text(encoding="utf-8")
+    head = written.split("\n", 1)[0]
+    if vl_convert.get_vega_version() not in head:
+        pytest.skip("another version of vl-convert is installed")
+    script = Path(__file__).parent.parent / "tools" / "bundle_vega.py"
+    names: dict = {"__name__": "bundle_vega", "__file__": str(script)}
+    exec(compile(script.read_text(), str(script), "exec"), names)
+    assert names["bundle"]().split("\n", 1)[1] == written.split("\n", 1)[1]
+    assert "licen" in (ASSETS / "vega.LICENSE.txt").read_text().lower()
+
+
+# The terminal
+
+
+def test_the_histogram_is_as_wide_as_said_and_shows_every_row():
+    lines = histogram_lines(samples.sketch(), PLAIN_BLOCKS, width=40)
+    assert [len(line) for line in lines] == [51, 51, 51]
+    assert lines[0].startswith("unlabeled  ")
+    lone = histogram_lines(Sketch.of(np.array([0.0, 1.0]), np.r_[np.zeros(10**5), 1.0]))
+    assert lone[0].rstrip()[-1] == "▁"
+
+
+def on_terminal(command: list[str], locale: str = "C.UTF-8") -> str:
+    """What a command writes to a stderr that is a terminal."""
+    ours, theirs = pty.openpty()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pu_noise_cli", *command],
+            stdout=subprocess.DEVNULL,
+            stderr=theirs,
+            env={**os.environ, "LC_ALL": locale, "PYTHONIOENCODING": ""},
+        )
+        os.close(theirs)
+        written = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # how Linux tells that the other end has gone
+                break
+            if not part:
+                break
+            written += part
+        assert process.wait() == 0
+    finally:
+        os.close(ours)
+    return written.decode()
+
+
+def test_a_terminal_gets_a_histogram_and_a_file_does_not(punoise, scores, tmp_path):
+    command = ["estimate-prior", "--scores", scores, "--out", str(tmp_path / "p.json")]
+    seen = on_terminal(command)
+    assert re.search(r"unlabeled  .*[▁-█]", seen)
+    assert re.search(r"labeled    .*█", seen)
+    assert "alpha  0." in seen
+    assert str(tmp_path / "p.json") in seen
+    plain = punoise(*command).err
+    assert not re.search("[▁-█]", plain)
+    assert "alpha  0." in plain
+    assert "█" not in on_terminal([*command, "--quiet"])
