@@ -26,13 +26,18 @@ from .options import (
     INNER_SHARE,
     NUMBER,
     SHARE,
+    FileName,
+    check_table_out,
     column_options,
     common_options,
+    dask_option,
     estimation_settings,
+    on_failure_option,
     open_rows,
     own_or_estimated_prior,
     prior_options,
     prior_source_options,
+    shards_options,
     strict_option,
     table_options,
     transform_options,
@@ -41,6 +46,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from .prior import Prior
+    from .sketch import Sketch
 
 OF_TABLES = (
     *("labeled", "unlabeled", "table", "label_column", "id_column", "group_column", "features"),
@@ -75,6 +81,12 @@ def cli() -> None:
     show_default=True,
     help="Format of the tables.",
 )
+@click.option(
+    "--shards",
+    is_flag=True,
+    help="Write scores/ and posterior/ with one Parquet file for each input file; --dask does so.",
+)
+@shards_options
 @transform_options
 @prior_options
 @common_options
@@ -82,39 +94,46 @@ def cli() -> None:
 def run(ctx: click.Context, /, **given: Any) -> None:
     """Scores, prior and posteriors in one go.
 
-    Writes scores, prior.json, posterior, model.punoise and provenance.json into DIR. Nothing there
-    changes unless all steps succeed.
+    Writes scores, prior.json, posterior, model.punoise, report.html and provenance.json into DIR.
+    Nothing there changes unless all steps succeed.
 
     \b
     punoise run --labeled labeled.csv --unlabeled unlabeled.csv --out-dir results
     """
     from . import pipeline
+    from .engine import open_engine
     from .outputs import make_directory, write_json
 
     console = _start(given)
     out_dir = given["out_dir"]
+    sharded = given["shards"] or given["dask"] is not None
+    if given["resume"] and not sharded:
+        raise UsageError("--resume goes with --shards")
+    settings = pipeline.RunSettings(
+        transform_settings(given),
+        estimation_settings(given),
+        method=given["method"],
+        sample=given["sample"],
+        table_format=given["table_format"],
+        options={name: value for name, value in ctx.params.items() if value not in (None, ())},
+    )
     try:
         rows = open_rows(given)
         make_directory(out_dir)
-        pipeline.check_run_targets(out_dir)
-        result = pipeline.run(
-            rows,
-            transform_settings(given),
-            estimation_settings(given),
-            method=given["method"],
-            sample=given["sample"],
-            table_format=given["table_format"],
-            options={name: value for name, value in ctx.params.items() if value not in (None, ())},
-            console=console,
-            out_dir=out_dir,
-        )
+        pipeline.check_run_targets(out_dir, rows if sharded else None)
+        with open_engine(given["dask"], given["threads"]) as engine:
+            if sharded:
+                resume = given["resume"]
+                result = pipeline.run_sharded(rows, settings, console, engine, out_dir, resume)
+            else:
+                result = pipeline.run(rows, settings, console, engine, out_dir)
     except (InputError, EstimationError) as error:
         failed = _failed_prior(given, error, console)
         make_directory(out_dir)
         write_json(os.path.join(out_dir, "prior.json"), failed.as_json())
         pipeline.remove_other_outputs(out_dir, keep=["prior.json"])
         return
-    _report(result.prior, console)
+    _report(result.prior, result.calibration.sketch, console)
     sure = result.calibration.sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
     console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
     console.say(f"files  {', '.join(result.files)} in {out_dir}")
@@ -127,6 +146,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
 @column_options
 @click.option("--out", required=True, metavar="SCORES", help="Where the scores go.")
 @click.option("--model-out", metavar="MODEL", help="Where the trained model goes, for 'score'.")
+@shards_options
 @transform_options
 @strict_option
 @common_options
@@ -137,18 +157,50 @@ def transform(**given: Any) -> None:
 
     \b
     punoise transform --labeled labeled.csv --unlabeled unlabeled.csv --out scores.tsv
+    punoise transform --labeled labeled.parquet --unlabeled 'shards/*.parquet' --out scores/
     """
     from . import pipeline
-    from .outputs import check_distinct, check_table_target, check_target
+    from .engine import open_engine
+    from .outputs import check_distinct, check_target
 
     console = _start(given)
-    check_table_target(given["out"])
     if given["model_out"] is not None:
         check_target(given["model_out"])
     check_distinct([given["out"], given["model_out"]], _inputs(given))
-    trained = pipeline.transform(
-        open_rows(given), transform_settings(given), console, given["out"], given["model_out"]
-    )
+    rows, settings = open_rows(given), transform_settings(given)
+    check_table_out(given, rows)
+    with open_engine(given["dask"], given["threads"]) as engine:
+        _, trained = pipeline.transform(
+            rows, settings, console, engine, given["out"], given["model_out"], given["resume"]
+        )
+    _check_strict(given, *trained.notices)
+
+
+@cli.command()
+@table_options
+@column_options
+@click.option("--out", required=True, metavar="MODEL", help="Where the trained model goes.")
+@transform_options
+@strict_option
+@common_options
+def train(**given: Any) -> None:
+    """Train the classifier only, to score the files of the tables one by one.
+
+    The model knows which rows it was trained on: 'score --set' gives to each file the scores that
+    'transform' would have given to its rows.
+
+    \b
+    punoise train --labeled labeled.parquet --unlabeled 'shards/*.parquet' --out model.punoise
+    punoise score --model model.punoise --table shards/1.parquet --set unlabeled --out 1.parquet
+    """
+    from . import pipeline
+    from .outputs import check_distinct, check_target
+
+    console = _start(given)
+    check_target(given["out"])
+    check_distinct([given["out"]], _inputs(given))
+    rows = open_rows(given)
+    trained = pipeline.train_model(rows, transform_settings(given), console, given["out"])
     _check_strict(given, *trained.notices)
 
 
@@ -157,49 +209,129 @@ def transform(**given: Any) -> None:
 @click.option("--table", required=True, metavar="FILE", help="The rows to score.")
 @click.option("--id-column", metavar="NAME", help="Row ids, kept as written.")
 @click.option("--out", required=True, metavar="SCORES", help="Where the scores go.")
+@click.option(
+    "--set",
+    "set_name",
+    type=click.Choice(["labeled", "unlabeled"]),
+    help="The table is, or is a file of, the one that the model was trained on by 'train'.",
+)
+@click.option(
+    "--label-column", metavar="NAME", help="Likewise, where one table held both kinds of rows."
+)
+@shards_options
 @common_options
 def score(**given: Any) -> None:
-    """Score new rows by a model already trained.
+    """Score rows by a model already trained.
 
-    A row that the model was trained on gets a score that is too sure: for those rows use the
-    scores that 'transform' wrote.
+    New rows, that is; a row that the model was trained on gets a score that is too sure. For such
+    tables there is --set, with a model that 'train' wrote.
 
     \b
     punoise score --model model.punoise --table new.csv --out new_scores.tsv
     """
     from . import pipeline
-    from .outputs import check_distinct, check_table_target
+    from .engine import open_engine
+    from .outputs import check_distinct
     from .rows import Rows
     from .tables import open_table, read_bytes
     from .transform.store import load_model
 
     console = _start(given)
-    check_table_target(given["out"])
     check_distinct([given["out"]], _inputs(given))
-    model, _ = load_model(given["model"], read_bytes(given["model"]))
+    label_column, set_name = given["label_column"], given["set_name"]
+    if label_column is not None and set_name is not None:
+        raise UsageError("give either --set or --label-column, not both")
+    stored = load_model(given["model"], read_bytes(given["model"]))
+    known = label_column is not None or set_name is not None
+    if known and stored.scorer is None:
+        raise UsageError(f"{given['model']}: does not know its training rows; 'train' writes one")
     table = open_table(given["table"])
-    features = [column.name for column in model.encoding.columns]
+    features = [column.name for column in stored.model.encoding.columns]
     rows = Rows.matched(
-        [table], features=features, id_column=given["id_column"], wanted_by="the model"
+        [table],
+        features=features,
+        id_column=given["id_column"],
+        label_column=label_column,
+        group_column=stored.scorer.group_column if known and stored.scorer else None,
+        wanted_by="the model",
     )
-    extra = [c for c in table.columns if c not in features and c != given["id_column"]]
+    check_table_out(given, rows)
+    extra = [c for c in table.columns if c not in features and c not in rows.roles]
     if extra:
         console.say(f"punoise: {table.name}: not in the model and left out: {', '.join(extra)}")
-    count = pipeline.score(rows, model, given["threads"], given["out"])
+    if known and stored.scorer is not None:
+        if given["out"].endswith("/"):
+            raise UsageError("--set and --label-column write one table: 'transform' writes shards")
+        labeled = None if set_name is None else set_name == "labeled"
+        count = pipeline.score_training_rows(
+            rows, stored.scorer, labeled, given["threads"], given["out"]
+        )
+    else:
+        with open_engine(given["dask"], given["threads"]) as engine:
+            count = pipeline.score(
+                rows, stored.model, console, engine, given["out"], given["resume"]
+            )
     console.detail(f"punoise: {count} rows scored")
+
+
+@cli.command()
+@click.option("--scores", required=True, metavar="SCORES", help="Scores with their set.")
+@click.option("--out", required=True, metavar="SKETCH", help="Where the sketch goes.")
+@common_options
+def sketch(**given: Any) -> None:
+    """Sum up scores in a small file that priors and posteriors can be made from.
+
+    Sketches of the parts of a table, merged in any order, are exactly that of the whole.
+
+    \b
+    punoise sketch --scores scores/1.parquet --out 1.sketch
+    punoise estimate-prior --sketch 1.sketch 2.sketch 3.sketch --out prior.json
+    """
+    from . import pipeline
+    from .outputs import check_distinct, check_target
+    from .steps import ScoredRows, sketch_of
+
+    console = _start(given)
+    check_target(given["out"])
+    check_distinct([given["out"]], _inputs(given))
+    scored = ScoredRows.open(given["scores"])
+    with console.rows("sketch", scored.rows.num_rows) as done:
+        pipeline.write_sketch(sketch_of(scored, done), given["out"])
+
+
+@cli.command("merge-sketches")
+@click.argument("sketches", nargs=-1, required=True, metavar="SKETCH...")
+@click.option("--out", required=True, metavar="SKETCH", help="Where the merged sketch goes.")
+@common_options
+def merge_sketches(sketches: Sequence[str], **given: Any) -> None:
+    """The sketch of all rows that some sketches were made of.
+
+    \b
+    punoise merge-sketches sketches/*.sketch --out all.sketch
+    """
+    from . import pipeline
+    from .outputs import check_distinct, check_target
+
+    _start(given)
+    check_target(given["out"])
+    check_distinct([given["out"]], sketches)
+    pipeline.write_sketch(pipeline.merged_sketch(sketches), given["out"])
 
 
 @cli.command("estimate-prior")
 @click.option("--scores", metavar="SCORES", help="Scores that 'transform' wrote, or your own.")
+@click.option("--sketch", "sketches", multiple=True, metavar="SKETCH", help="What 'sketch' wrote.")
+@click.argument("more_sketches", nargs=-1, metavar="[SKETCH]...")
 @table_options
 @column_options
 @click.option("--out", default="-", metavar="PRIOR.json", help="By default standard output.")
+@dask_option
 @transform_options
 @prior_options
 @common_options
 @click.pass_context
 def estimate_prior(ctx: click.Context, /, **given: Any) -> None:
-    """Estimate alpha and beta, from scores or from the tables themselves.
+    """Estimate alpha and beta, from scores, from sketches of them or from the tables themselves.
 
     \b
     punoise estimate-prior --scores scores.tsv --out prior.json
@@ -211,12 +343,14 @@ def estimate_prior(ctx: click.Context, /, **given: Any) -> None:
     check_target(given["out"])
     check_distinct([given["out"]], _inputs(given))
     try:
-        prior, notices = _prior(ctx, console)
+        prior, sketch, notices = _prior(ctx, console)
     except (InputError, EstimationError) as error:
         write_json(given["out"], _failed_prior(given, error, console).as_json())
         return
     write_json(given["out"], prior.as_json())
-    _report(prior, console)
+    _report(prior, sketch, console)
+    if console.on_terminal and given["out"] != "-":
+        console.say(f"files  {given['out']}")
     _check_strict(given, *notices, *prior.notices)
 
 
@@ -231,6 +365,9 @@ def estimate_prior(ctx: click.Context, /, **given: Any) -> None:
     metavar="MODEL",
     help="For new rows, that is scores by 'score': calibrate by the rows MODEL was trained on.",
 )
+@click.option(
+    "--sketch", metavar="SKETCH", help="For a part of the scores: calibrate by the sketch of all."
+)
 @click.option("--bounds", is_flag=True, help="Add one-sided 95 % bounds on the posterior.")
 @click.option("--fdr", type=SHARE, help="Add a column 'call': the fdr is at most this.")
 @click.option(
@@ -243,6 +380,7 @@ def estimate_prior(ctx: click.Context, /, **given: Any) -> None:
     type=INNER_SHARE,
     help="Give posterior and fdr for a population with this share of positives.",
 )
+@shards_options
 @strict_option
 @common_options
 def posterior(**given: Any) -> None:
@@ -253,37 +391,41 @@ def posterior(**given: Any) -> None:
     punoise posterior --scores scores.tsv --alpha 0.0441 --beta 0.99 --out posterior.tsv
     """
     from . import pipeline
+    from .engine import open_engine
     from .evidence import levels
-    from .outputs import check_distinct, check_table_target
+    from .outputs import check_distinct
     from .posterior import calibrate
-    from .tables import read_bytes, read_rule
-    from .transform.store import load_model
+    from .steps import ScoredRows, WritePosterior
+    from .tables import read_rule
 
     console = _start(given)
-    check_table_target(given["out"])
     check_distinct([given["out"]], _inputs(given))
+    if given["model"] is not None and given["sketch"] is not None:
+        raise UsageError("give either --model or --sketch, not both")
     prior = own_or_estimated_prior(given)
     target = given["target_alpha"]
     rule = []
     if given["evidence"] is not None:
         population = prior.alpha if target is None else target
         rule = levels(given["evidence"], read_rule(given["evidence"]), population)
-    scored = pipeline.ScoredRows.open(given["scores"], with_set=given["model"] is None)
-    if given["model"] is None:
-        sketch = scored.sketch()
-    else:
-        _, sketch = load_model(given["model"], read_bytes(given["model"]))
-    calibration = calibrate(sketch, prior, given["calibrator"])
-    request = pipeline.PosteriorRequest(
-        given["bounds"], given["fdr"], rule, target, given["calibrator"], given["seed"]
-    )
-    columns = pipeline.posterior_columns(calibration, request)
-    counts = pipeline.posterior(scored, sketch, columns, given["out"])
+    scored = ScoredRows.open(given["scores"], with_set=given["model"] is None)
+    check_table_out(given, scored.rows)
+    with open_engine(given["dask"], given["threads"]) as engine:
+        sketch = pipeline.calibration_sketch(
+            scored, given["model"], given["sketch"], console, engine
+        )
+        calibration = calibrate(sketch, prior, given["calibrator"])
+        request = pipeline.PosteriorRequest(
+            given["bounds"], given["fdr"], rule, target, given["calibrator"], given["seed"]
+        )
+        columns = pipeline.posterior_columns(calibration, request)
+        step = WritePosterior(sketch, columns)
+        found = pipeline.posterior(scored, step, console, engine, given["out"], given["resume"])
     if given["fdr"] is not None:
-        called = counts["call", True]
+        called = found.unlabeled[columns["call"]].sum()
         console.say(f"calls  {called} unlabeled rows have an fdr of at most {given['fdr']}")
     for level in sorted(rule, key=lambda level: -level.lr):
-        rows = counts["evidence", level.name]
+        rows = found.unlabeled[columns["evidence"] == level.name].sum()
         console.say(f"{rows:>9}  {level.name} (posterior {level.posterior:.4g})")
     console.warn(calibration.notices)
     _check_strict(given, *calibration.notices)
@@ -313,14 +455,17 @@ def performance(**given: Any) -> None:
     punoise performance --scores scores.tsv --prior prior.json --threshold 0.5 --out perf.json
     """
     from . import pipeline
+    from .engine import Local
     from .outputs import check_distinct, check_table_target, check_target, is_json
     from .posterior import calibrate
+    from .steps import ScoredRows
 
     console = _start(given)
     (check_target if is_json(given["out"]) else check_table_target)(given["out"])
     check_distinct([given["out"]], _inputs(given))
     prior = own_or_estimated_prior(given)
-    sketch = pipeline.ScoredRows.open(given["scores"]).sketch()
+    scored = ScoredRows.open(given["scores"])
+    sketch = pipeline.sketch_scores(scored, console, Local(given["threads"]))
     calibration = calibrate(sketch, prior, given["calibrator"])
     auc = pipeline.performance(
         calibration, given["calibrator"], given["threshold"], given["seed"], given["out"]
@@ -328,6 +473,97 @@ def performance(**given: Any) -> None:
     console.say(f"AUC    {auc}  positives against negatives")
     console.warn(calibration.notices)
     _check_strict(given, *calibration.notices)
+
+
+@cli.command()
+@click.argument("priors", nargs=-1, required=True, metavar="PRIOR.json...")
+@click.option(
+    "--out", default="-", metavar="TABLE", help="By default tab-separated on standard output."
+)
+@click.option(
+    "--multiqc",
+    metavar="NAME_mqc.json",
+    help="Also write what 'multiqc' shows in its general statistics.",
+)
+@common_options
+def summarize(priors: Sequence[str], **given: Any) -> None:
+    """One table of the priors of many samples.
+
+    A sample whose estimation failed (--on-failure write) is listed with the reason.
+
+    \b
+    punoise summarize results/*/prior.json --out summary.tsv --multiqc punoise_mqc.json
+    """
+    from .outputs import check_distinct, check_table_target, check_target, table_writer, write_json
+    from .summarize import SCHEMA, as_batch, multiqc_content
+    from .summarize import summarize as gather
+    from .tables import read_json
+
+    _start(given)
+    check_table_target(given["out"])
+    if given["multiqc"] is not None:
+        if not given["multiqc"].endswith("_mqc.json"):
+            raise UsageError(f"--multiqc {given['multiqc']}: the name must end in _mqc.json")
+        check_target(given["multiqc"])
+    check_distinct([given["out"], given["multiqc"]], priors)
+    rows = gather((name, read_json(name)) for name in priors)
+    with table_writer(given["out"], SCHEMA) as write:
+        write(as_batch(rows))
+    if given["multiqc"] is not None:
+        write_json(given["multiqc"], multiqc_content(rows))
+
+
+@cli.command()
+@click.option("--scores", metavar="SCORES", help="Scores that 'transform' wrote; for one prior.")
+@click.option(
+    "--prior",
+    "priors",
+    multiple=True,
+    metavar="PRIOR.json",
+    help="What 'estimate-prior' wrote; without --scores several, to compare samples.",
+)
+@click.argument("more_priors", nargs=-1, metavar="[PRIOR.json]...")
+@click.option("--posterior", metavar="POSTERIOR", help="What 'posterior' wrote from SCORES.")
+@click.option("--provenance", metavar="FILE", help="The provenance.json of a run, to be shown.")
+@click.option("--out", required=True, metavar="REPORT.html", help="Where the report goes.")
+@click.option("--figures", metavar="DIR", help="Also write the charts there, as SVG and PNG.")
+@on_failure_option
+@strict_option
+@common_options
+def report(priors: Sequence[str], more_priors: Sequence[str], **given: Any) -> None:
+    """One HTML file with the answer, the charts behind it and where it comes from.
+
+    Of several priors it compares the samples.
+
+    \b
+    punoise report --scores scores.tsv --prior prior.json --out report.html
+    punoise report --prior a.json b.json c.json --out samples.html --figures figures
+    """
+    from .outputs import check_distinct, check_target, make_directory, write_figures, write_text
+    from .report import figures
+    from .report.sources import report_of
+
+    console = _start(given)
+    names = (*priors, *more_priors)
+    sources = {name: given[name] for name in ("scores", "posterior", "provenance")}
+    if not names:
+        raise UsageError("give at least one --prior")
+    if given["scores"] is None and any(sources.values()):
+        raise UsageError("--posterior and --provenance go with --scores")
+    if given["scores"] is not None and len(names) > 1:
+        raise UsageError("--scores goes with one --prior; several priors are compared without it")
+    check_target(given["out"])
+    check_distinct([given["out"]], [*names, *sources.values()])
+    if given["figures"] is not None:
+        figures.converter()  # a usage error where it is missing
+    found = report_of(names, go_on=given["on_failure"] == "write", **sources)
+    if given["figures"] is not None:
+        images = figures.images(found.charts)
+        make_directory(given["figures"])
+        write_figures(given["figures"], images, figures.summary(found.charts))
+    write_text(given["out"], found.page)
+    console.warn(found.notices)
+    _check_strict(given, *found.notices)
 
 
 @cli.command()
@@ -371,45 +607,68 @@ def schema(document: str, **given: Any) -> None:
         file.write(files("pu_noise_cli.schemas").joinpath(f"{document}.json").read_bytes())
 
 
+for _command in cli.commands.values():
+    for _parameter in _command.params:
+        if _parameter.type is click.STRING and _parameter.metavar not in ("NAME", "TEXT"):
+            _parameter.type = FileName()  # the shell completes it
+
+
 def _start(given: dict[str, Any]) -> Console:
     """Set the threads of the table readers, and make the console."""
     import pyarrow as pa
 
     pa.set_cpu_count(given["threads"])
+    with contextlib.suppress(NotImplementedError):  # not in every build; the others hold on to more
+        pa.set_memory_pool(pa.jemalloc_memory_pool())
     return Console(given["quiet"], given["verbose"])
 
 
 def _inputs(given: dict[str, Any]) -> list[str | None]:
     """The files a command reads, which none of its outputs may replace."""
     return [
-        given.get(name) for name in ("labeled", "unlabeled", "table", "scores", "prior", "model")
+        given.get(name)
+        for name in ("labeled", "unlabeled", "table", "scores", "prior", "model", "sketch")
     ]
 
 
-def _prior(ctx: click.Context, console: Console) -> tuple[Prior, Sequence[Notice]]:
+def _prior(ctx: click.Context, console: Console) -> tuple[Prior, Sketch, Sequence[Notice]]:
     """Estimate from --scores, or from tables that are scored on the way, with its warnings."""
     from . import pipeline
+    from .engine import open_engine
     from .prior import estimate_prior
+    from .steps import ScoredRows
+    from .transform.scoring import check_sizes
 
     given = ctx.params
     samples, notices = None, tuple[Notice, ...]()
-    if given["scores"] is not None:
+    sketches = (*given["sketches"], *given["more_sketches"])
+    if given["more_sketches"] and not given["sketches"]:
+        raise UsageError(f"got an unexpected argument {given['more_sketches'][0]!r}")
+    if given["scores"] is not None or sketches:
+        if given["scores"] is not None and sketches:
+            raise UsageError("give either --scores or --sketch, not both")
+        source = "--scores" if given["scores"] is not None else "--sketch"
         for option in OF_TABLES:
             if ctx.get_parameter_source(option) is not click.core.ParameterSource.DEFAULT:
                 raise UsageError(
-                    f"--{option.replace('_', '-')} goes with tables, not with --scores"
+                    f"--{option.replace('_', '-')} goes with tables, not with {source}"
                 )
-        sketch = pipeline.ScoredRows.open(given["scores"]).sketch()
-    else:
-        rows, transform = open_rows(given), transform_settings(given)
-        sketch, trained = pipeline.sketch_tables(rows, transform, console)
-        notices = trained.notices
-        if pipeline.needs_features(given["method"]):
-            samples = pipeline.feature_samples(rows, trained.model, transform)
+    with open_engine(given["dask"], given["threads"]) as engine:
+        if sketches:
+            sketch = pipeline.merged_sketch(sketches)
+            check_sizes(sketches[0], sketch.n_labeled, sketch.n_unlabeled)
+        elif given["scores"] is not None:
+            sketch = pipeline.sketch_scores(ScoredRows.open(given["scores"]), console, engine)
+        else:
+            rows, transform = open_rows(given), transform_settings(given)
+            sketch, trained = pipeline.transform(rows, transform, console, engine, None)
+            notices = trained.notices
+            if pipeline.needs_features(given["method"]):
+                samples = engine.call(pipeline.feature_samples, rows, trained.model, transform)
     prior = estimate_prior(
         sketch, given["method"], estimation_settings(given), samples, given["sample"]
     )
-    return prior, notices
+    return prior, sketch, notices
 
 
 def _failed_prior(given: dict[str, Any], error: PunoiseError, console: Console) -> Prior:
@@ -422,11 +681,16 @@ def _failed_prior(given: dict[str, Any], error: PunoiseError, console: Console) 
     return failed_prior(given["method"], given["seed"], error, given["sample"])
 
 
-def _report(prior: Prior, console: Console) -> None:
-    """The answer in a few lines on stderr, always with alpha and beta."""
+def _report(prior: Prior, sketch: Sketch, console: Console) -> None:
+    """The answer in a few lines on stderr; on a terminal with what the scores look like."""
     console.warn(prior.notices)
     for line in prior.summary():
         console.say(line)
+    if console.on_terminal:
+        from .report.terminal import BLOCKS, PLAIN_BLOCKS, histogram_lines
+
+        for line in histogram_lines(sketch, BLOCKS if console.has_blocks else PLAIN_BLOCKS):
+            console.say(line)
 
 
 def _check_strict(given: dict[str, Any], *notices: Notice) -> None:
@@ -443,8 +707,18 @@ def _terminate(number: int, _: object) -> NoReturn:
     raise Terminated(number)
 
 
+class WithoutPandas:
+    """Hides pandas from pyarrow, which would import it for 0.3 s and nothing that is used here."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name, name=name)
+
+
 def main() -> NoReturn:
     """Run the command line; every exit code is decided here."""
+    sys.meta_path.insert(0, WithoutPandas)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminate)
     code = _exit_code(lambda: cli.main(prog_name="punoise", standalone_mode=False))

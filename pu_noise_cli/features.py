@@ -65,7 +65,7 @@ class Encoding:
     def encode(self, chunk: Chunk) -> NDArray[np.float64]:
         """The matrix of a chunk, shape (n, features); NaN where a number is missing."""
         parts = [_encode_column(chunk, column, self.na) for column in self.columns]
-        return np.column_stack(parts)
+        return np.concatenate(parts).T  # each column in one piece
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -79,6 +79,7 @@ class Encoding:
 
 
 def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> NDArray[np.float64]:
+    """The matrix columns of a table column, shape (columns, n)."""
     if column.kind == "category":
         text = as_text(chunk, column.name)
         index = np.asarray(
@@ -104,7 +105,7 @@ def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> NDArray[n
         indicators = [np.where(known, values, np.nan)]
     if column.missing:
         indicators.append(missing)
-    return np.column_stack(indicators).astype(np.float64)
+    return np.array(indicators, np.float64)
 
 
 NO_ROWS = np.empty(0, np.int64)

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from .errors import UsageError
 
@@ -49,6 +50,15 @@ def _calibrators() -> Iterable[str]:
     from .posterior import CALIBRATORS
 
     return CALIBRATORS
+
+
+class FileName(click.ParamType):  # type: ignore[type-arg]
+    """A text that names a file, which the shell can complete."""
+
+    name = "text"
+
+    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[Any]:
+        return [CompletionItem(incomplete, type="file")]
 
 
 class NameList(click.ParamType):  # type: ignore[type-arg]
@@ -98,6 +108,13 @@ NUMBER = Finite()
 SHARE = Finite(0, 1)
 INNER_SHARE = Finite(0, 1, min_open=True, max_open=True)
 strict_option = click.option("--strict", is_flag=True, help="Exit with 4 if there is any warning.")
+on_failure_option = click.option(
+    "--on-failure",
+    type=click.Choice(["exit", "write"]),
+    default="exit",
+    show_default=True,
+    help="Where estimation or its input fails: exit, or write an output that says why and go on.",
+)
 
 table_options = _group(
     click.option("--labeled", metavar="FILE", help="Table of labeled positives."),
@@ -194,13 +211,7 @@ prior_options = _group(
     ),
     click.option("--sample", metavar="NAME", help="A sample name to put into the JSON."),
     strict_option,
-    click.option(
-        "--on-failure",
-        type=click.Choice(["exit", "write"]),
-        default="exit",
-        show_default=True,
-        help="Where estimation or its input fails: exit, or write a JSON that says why and go on.",
-    ),
+    on_failure_option,
 )
 prior_source_options = _group(
     click.option("--prior", metavar="PRIOR.json", help="What 'estimate-prior' wrote."),
@@ -212,6 +223,20 @@ prior_source_options = _group(
         default="isotonic",
         show_default=True,
         help="How scores become p(S=1|x).",
+    ),
+)
+dask_option = click.option(
+    "--dask",
+    metavar="ADDRESS",
+    help="Work on the Dask cluster whose scheduler has this address or wrote this file; it reads "
+    "and writes Parquet shards.",
+)
+shards_options = _group(
+    dask_option,
+    click.option(
+        "--resume",
+        is_flag=True,
+        help="Keep the shards that an interrupted run of the same command has written.",
     ),
 )
 common_options = _group(
@@ -261,6 +286,20 @@ def open_rows(given: dict[str, Any]) -> Rows:
         group_column=given["group_column"],
         label_column=given["label_column"],
     )
+
+
+def check_table_out(given: dict[str, Any], rows: Rows) -> None:
+    """Stop, before any work is done, where --out cannot be a table or a directory of shards."""
+    from .outputs import check_table_target
+    from .shards import check_sharded_target, is_sharded
+
+    if is_sharded(given["out"]):
+        check_sharded_target(given["out"], rows)
+        return
+    for option in ("dask", "resume"):
+        if given.get(option):
+            raise UsageError(f"--{option} goes with shards: let the name after --out end in '/'")
+    check_table_target(given["out"])
 
 
 def transform_settings(given: dict[str, Any]) -> TransformSettings:

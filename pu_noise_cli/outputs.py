@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -135,25 +135,71 @@ def _umask() -> int:
     return mask
 
 
+ROW_GROUP = 1 << 19  # rows
+PARQUET_KEY = "punoise.key"
+
+
+def parquet_key(name: str) -> str | None:
+    """The key in a Parquet file, if there is such a file and it has one."""
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_metadata(name).metadata or {}
+    except (OSError, pa.ArrowException):
+        return None
+    value = metadata.get(PARQUET_KEY.encode())
+    return None if value is None else str(value, "ascii", "replace")
+
+
 WriteBatch = Callable[[pa.RecordBatch], None]
 
 
 @contextlib.contextmanager
-def table_writer(name: str, schema: pa.Schema) -> Iterator[WriteBatch]:
-    """A function that appends batches of the schema to a table, written atomically."""
+def table_writer(
+    name: str, schema: pa.Schema, unique: Sequence[str] = (), key: str | None = None
+) -> Iterator[WriteBatch]:
+    """A function that appends batches of the schema to a table, written atomically.
+
+    Parquet keeps a dictionary of the values of each column but the `unique` ones, and the key.
+    """
     form = _target_format(name)
     with write_atomically(name) as file:
         if form.kind == "parquet":
-            import pyarrow.parquet as pq
-
-            with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-                yield writer.write_batch
+            coded = [column for column in schema.names if column not in unique]
+            if key is not None:
+                schema = schema.with_metadata({PARQUET_KEY: key})
+            with _parquet_writer(file, schema, coded) as write:
+                yield write
             return
         delimiter = DELIMITERS[form.kind]
         header = pa.RecordBatch.from_pylist([{n: n for n in schema.names}])
         with _compressed(file, form.compression) as packed:
             packed.write(_lines(header, delimiter))
             yield lambda batch: packed.write(_lines(batch, delimiter))
+
+
+@contextlib.contextmanager
+def _parquet_writer(
+    file: BinaryIO, schema: pa.Schema, coded: Sequence[str]
+) -> Iterator[WriteBatch]:
+    """Collects batches into row groups, so that a long table does not have too many of them."""
+    import pyarrow.parquet as pq
+
+    held: list[pa.RecordBatch] = []
+    with pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=coded) as writer:
+
+        def flush() -> None:
+            if held:
+                writer.write_table(pa.Table.from_batches(held))
+                held.clear()
+
+        def write(batch: pa.RecordBatch) -> None:
+            held.append(batch)
+            if sum(one.num_rows for one in held) >= ROW_GROUP:
+                flush()
+
+        yield write
+        flush()
 
 
 @contextlib.contextmanager
@@ -202,6 +248,29 @@ def write_json(name: str, value: Any) -> None:
     text = _json(value, "\n").encode("utf-8", "backslashreplace") + b"\n"
     with write_atomically(name) as file, _compressed(file, compression) as packed:
         packed.write(text)
+
+
+def write_text(name: str, text: str) -> None:
+    """A text file."""
+    with write_atomically(name) as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
+
+
+SUMMARY_SCHEMA = pa.schema([(name, pa.string()) for name in ("figure", "row", "quantity", "value")])
+
+
+def write_figures(
+    directory: str,
+    images: Iterable[tuple[str, bytes]],
+    summary: Iterable[tuple[str, str, str, str]],
+) -> None:
+    """Images by name into a directory, and summary.tsv of what they show."""
+    for name, content in images:
+        with write_atomically(os.path.join(directory, name)) as file:
+            file.write(content)
+    rows = [dict(zip(SUMMARY_SCHEMA.names, row, strict=True)) for row in summary]
+    with table_writer(os.path.join(directory, "summary.tsv"), SUMMARY_SCHEMA) as write:
+        write(pa.RecordBatch.from_pylist(rows, SUMMARY_SCHEMA))
 
 
 def _json(value: Any, newline: str) -> str:

@@ -8,23 +8,30 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from . import __version__
+from .archive import load_sketch, save_sketch
 from .console import Console
-from .errors import InputError, Notice
+from .engine import Engine, Local, Step
+from .errors import InputError, Notice, UsageError
 from .estimators import ESTIMATORS, Samples, Settings
 from .evidence import Level, strengths
-from .features import Column, Encoding
-from .outputs import check_target, is_json, table_writer, write_atomically, write_json
+from .outputs import (
+    check_target,
+    is_json,
+    table_writer,
+    write_atomically,
+    write_json,
+    write_text,
+)
 from .performance import interval
 from .performance import performance as measure
 from .posterior import (
@@ -35,53 +42,67 @@ from .posterior import (
     shift_prior,
 )
 from .prior import Prior, estimate_prior, prior_shares
-from .rows import Chunk, Rows
+from .rows import Rows
+from .shards import Job, begin, check_sharded_target, finish, is_sharded, plan
 from .simulate import Simulation
-from .sketch import Sketch
-from .tables import open_table
+from .sketch import FloatArray, Sketch
+from .steps import (
+    UNIQUE_COLUMNS,
+    PosteriorRows,
+    ScoredRows,
+    ScoreRows,
+    SketchScores,
+    WritePosterior,
+    scores_batch,
+    scores_schema,
+)
+from .tables import read_bytes
 from .transform.sampling import RowSample
 from .transform.scoring import (
     MAX_TRAIN_VALUES,
+    HonestScorer,
     ScoreModel,
     Trained,
     TransformSettings,
     check_sizes,
     train,
 )
-from .transform.store import save_model
+from .transform.store import StoredModel, load_model, save_model
 
-SET_NAMES = np.array(["unlabeled", "labeled"])
-SCORE_COLUMN = Encoding((Column("score", "number"),))
-EMPTY_SKETCH = Sketch.of(np.empty(0), np.empty(0))
+Result = TypeVar("Result")
 
 
-def transform(
-    rows: Rows, settings: TransformSettings, console: Console, out: str, model_out: str | None
-) -> Trained:
-    """Train on the rows; write their honest scores to SCORES and, where wanted, the model."""
-    with console.progress("transform") as progress:
-        trained = train(rows, settings, progress)
-    sketch = EMPTY_SKETCH
-    with table_writer(out, _scores_schema(with_set=True)) as write:
-        for chunk, scores in trained.score_all(rows, settings.threads):
-            write(_scores_batch(rows, chunk, scores, with_set=True))
-            sketch = _added(sketch, chunk, scores)
-    if model_out is not None:
-        with write_atomically(model_out) as file:
-            save_model(trained.model, sketch, file)
+def train_model(rows: Rows, settings: TransformSettings, console: Console, out: str) -> Trained:
+    """Train on the rows, and write the model with what it takes to score them honestly."""
+    trained = _trained(rows, settings, console, Local(settings.threads))
+    with write_atomically(out) as file:
+        save_model(StoredModel(trained.model, scorer=trained.scorer), file)
     _tell(trained, console)
     return trained
 
 
-def sketch_tables(
-    rows: Rows, settings: TransformSettings, console: Console
+def transform(
+    rows: Rows,
+    settings: TransformSettings,
+    console: Console,
+    engine: Engine,
+    out: str | None,
+    model_out: str | None = None,
+    resume: bool = False,
 ) -> tuple[Sketch, Trained]:
-    """The sketch of the rows' honest scores, and what they come from."""
-    with console.progress("transform") as progress:
-        trained = train(rows, settings, progress)
-    sketch = _sketch(trained.score_all(rows, settings.threads))
+    """Train on the rows; write their honest scores and, where wanted, the model."""
+    trained = _trained(rows, settings, console, engine)
+    sketch = _score(rows, ScoreRows(trained.scorer), console, engine, out, resume)
+    if model_out is not None:
+        with write_atomically(model_out) as file:
+            save_model(StoredModel(trained.model, sketch), file)
     _tell(trained, console)
     return sketch, trained
+
+
+def _trained(rows: Rows, settings: TransformSettings, console: Console, engine: Engine) -> Trained:
+    with console.progress("train") as progress:
+        return engine.call(train, rows, settings, progress=progress)
 
 
 def _tell(trained: Trained, console: Console) -> None:
@@ -93,72 +114,113 @@ def _tell(trained: Trained, console: Console) -> None:
     console.warn(trained.notices)
 
 
-def _sketch(scored: Iterator[tuple[Chunk, NDArray[np.float64]]]) -> Sketch:
-    sketch = EMPTY_SKETCH
-    for chunk, scores in scored:
-        sketch = _added(sketch, chunk, scores)
-    return sketch
+def _score(
+    rows: Rows, step: ScoreRows, console: Console, engine: Engine, out: str | None, resume: bool
+) -> Sketch:
+    made_by = f"{step.digest}:{rows.id_column}" if is_sharded(out) else ""
+    return _write(rows, step, made_by, "score", console, engine, out, resume)
 
 
-def _added(sketch: Sketch, chunk: Chunk, scores: NDArray[np.float64]) -> Sketch:
-    return Sketch.merge([sketch, Sketch.of(scores[chunk.labeled], scores[~chunk.labeled])])
+def _write(
+    rows: Rows,
+    step: Step[Result],
+    made_by: str,
+    label: str,
+    console: Console,
+    engine: Engine,
+    out: str | None,
+    resume: bool = False,
+) -> Result:
+    """The merged results of a step over the rows, which writes a table or a directory of shards."""
+    jobs = plan(rows, out, made_by, resume)
+    if out is None and not isinstance(engine, Local):
+        jobs = [Job(part) for part in rows.parts()]
+    with console.rows(label, rows.num_rows) as done:
+        if out is None or not is_sharded(out):
+            return engine.reduce(step, jobs, done)
+        begin(out)
+        result = engine.reduce(step, jobs, done)
+        finish(out, jobs)
+        return result
 
 
-def score(rows: Rows, model: ScoreModel, threads: int, out: str) -> int:
+def score(
+    rows: Rows, model: ScoreModel, console: Console, engine: Engine, out: str, resume: bool = False
+) -> int:
     """Score new rows by a trained model; returns their number."""
+    return _score(rows, ScoreRows(model), console, engine, out, resume).n_unlabeled
+
+
+def score_training_rows(
+    rows: Rows, scorer: HonestScorer, labeled: bool | None, threads: int, out: str
+) -> int:
+    """Score files of the tables that a scorer was trained on; returns the number of their rows.
+
+    `labeled` is None where one table held both kinds of rows.
+    """
+    (table,) = rows.tables
+    position = 0 if labeled is not False else 1
+    known = {file.name: file for file in scorer.files[position]}
+    if len(scorer.files) != (1 if labeled is None else 2):
+        raise UsageError(
+            "the model was trained on one table with a label column: use --label-column"
+            if labeled is not None
+            else "the model was trained on two tables: use --set labeled or --set unlabeled"
+        )
+    parts = []
+    for shard in table.shards:
+        file = known.get(os.path.basename(shard.name))
+        if file is None:
+            names = ", ".join([*known][:8]) + (", ..." if len(known) > 8 else "")
+            raise InputError(f"{shard.name}: the model was not trained on it but on {names}")
+        part = [table.only(()) for _ in scorer.files]
+        part[position] = table.only([shard], file.first_row)
+        parts.append((replace(rows, tables=tuple(part)), file))
     count = 0
-    with table_writer(out, _scores_schema(with_set=False)) as write:
-        for chunk in rows.chunks([*rows.features, *rows.id_and_group]):
-            write(_scores_batch(rows, chunk, model.score(chunk, threads), with_set=False))
-            count += chunk.batch.num_rows
-        if count == 0:
-            raise InputError(f"{rows.tables[0].name}: the table has no rows")
+    with table_writer(out, scores_schema(with_set=True), UNIQUE_COLUMNS) as write:
+        for part_rows, file in parts:
+            seen = 0
+            for chunk, scores in scorer.score_all(part_rows, threads):
+                write(scores_batch(part_rows, chunk, scores, with_set=True))
+                seen += len(scores)
+            if seen != file.rows:
+                raise InputError(
+                    f"{file.name}: has {seen} rows, and had {file.rows} when the model was trained"
+                )
+            count += seen
     return count
 
 
-def _scores_schema(with_set: bool) -> pa.Schema:
-    fields = [("id", pa.string()), ("set", pa.string()), ("score", pa.float64())]
-    return pa.schema([field for field in fields if with_set or field[0] != "set"])
+def sketch_scores(scored: ScoredRows, console: Console, engine: Engine) -> Sketch:
+    """The sketch of a SCORES file, enough of it to estimate from."""
+    sketch = _write(scored.rows, SketchScores(), "", "sketch", console, engine, None)
+    check_sizes(scored.rows.tables[0].name, sketch.n_labeled, sketch.n_unlabeled)
+    return sketch
 
 
-def _scores_batch(
-    rows: Rows, chunk: Chunk, scores: NDArray[np.float64], with_set: bool
-) -> pa.RecordBatch:
-    columns = {"id": rows.ids(chunk), "score": pa.array(scores)}
-    if with_set:
-        columns["set"] = pa.array(SET_NAMES[chunk.labeled.astype(int)], pa.string())
-    schema = _scores_schema(with_set)
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+def calibration_sketch(
+    scored: ScoredRows, model: str | None, sketch: str | None, console: Console, engine: Engine
+) -> Sketch:
+    """The sketch to calibrate by: a file's, that of the model's rows, or that of the scores."""
+    if sketch is not None:
+        return load_sketch(sketch, read_bytes(sketch))
+    if model is None:
+        return sketch_scores(scored, console, engine)
+    stored = load_model(model, read_bytes(model))
+    if stored.sketch is None:
+        raise InputError(f"{model}: holds no scores to calibrate by; give --sketch")
+    return stored.sketch
 
 
-@dataclass(frozen=True)
-class ScoredRows:
-    """A SCORES file; that of new rows does not say which are labeled."""
+def merged_sketch(names: Sequence[str]) -> Sketch:
+    """The sketch of all rows that the sketches in some files were made of."""
+    return Sketch.merge(load_sketch(name, read_bytes(name)) for name in names)
 
-    rows: Rows
 
-    @classmethod
-    def open(cls, name: str, with_set: bool = True) -> ScoredRows:
-        table = open_table(name)
-        for column in ("id", "set", "score") if with_set else ("id", "score"):
-            table.require(column, "labeled and unlabeled scores (new ones need --model)")
-        label = "set" if with_set else None
-        rows = Rows.matched([table], features=["score"], id_column="id", label_column=label)
-        return cls(rows)
-
-    def chunks(self) -> Iterator[tuple[Chunk, NDArray[np.float64]]]:
-        """The rows in order with their scores, all of them finite."""
-        for chunk in self.rows.chunks(["id", "score"]):
-            scores = SCORE_COLUMN.encode(chunk)[:, 0]
-            if np.isnan(scores).any():
-                raise chunk.error("score", "has no value", int(np.isnan(scores).argmax()))
-            yield chunk, scores
-
-    def sketch(self) -> Sketch:
-        """The sketch of all scores, in one pass."""
-        sketch = _sketch(self.chunks())
-        check_sizes(self.rows, sketch.n_labeled, sketch.n_unlabeled)
-        return sketch
+def write_sketch(sketch: Sketch, out: str) -> None:
+    """Write a sketch to a file."""
+    with write_atomically(out) as file:
+        save_sketch(sketch, file)
 
 
 def needs_features(method: str) -> bool:
@@ -224,35 +286,16 @@ def posterior_columns(
 
 
 def posterior(
-    scored: ScoredRows, sketch: Sketch, columns: dict[str, NDArray[Any]], out: str
-) -> Counter[tuple[str, Any]]:
-    """Write POSTERIOR; returns how many unlabeled rows are called, and of each strength."""
-    with_set = scored.rows.label_column is not None
-    if not with_set:
-        columns = {k: v for k, v in columns.items() if k != "posterior_labeled"}
-    fields = [pa.field(name, pa.array(values[:0]).type) for name, values in columns.items()]
-    schema = pa.schema([*_scores_schema(with_set), *fields])
-    counts: Counter[tuple[str, Any]] = Counter()
-    rows = 0
-    with table_writer(out, schema) as write:
-        for chunk, scores in scored.chunks():
-            cells = sketch.cells_of(scores)
-            batch = _scores_batch(scored.rows, chunk, scores, with_set)
-            arrays = [
-                pa.array(
-                    values[cells], mask=~chunk.labeled if name == "posterior_labeled" else None
-                )
-                for name, values in columns.items()
-            ]
-            write(pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=schema))
-            for name in {"call", "evidence"} & columns.keys():
-                kinds, numbers = np.unique(columns[name][cells][~chunk.labeled], return_counts=True)
-                for kind, number in zip(kinds.tolist(), numbers.tolist(), strict=True):
-                    counts[name, kind] += number
-            rows += chunk.batch.num_rows
-        if rows == 0:
-            raise InputError(f"{scored.rows.tables[0].name}: the table has no rows")
-    return counts
+    scored: ScoredRows,
+    step: WritePosterior,
+    console: Console,
+    engine: Engine,
+    out: str,
+    resume: bool = False,
+) -> PosteriorRows:
+    """Write POSTERIOR; returns what was seen of the rows on the way."""
+    made_by = step.digest if is_sharded(out) else ""
+    return _write(scored.rows, step, made_by, "posterior", console, engine, out, resume)
 
 
 def performance(
@@ -264,7 +307,7 @@ def performance(
     found = measure(calibration, at)
     copies = [measure(copy, at) for copy in replicates(sketch, calibration.prior, calibrator, seed)]
     auc_low, auc_high = interval([copy.auc for copy in copies], found.auc)
-    columns: dict[str, NDArray[np.float64]] = {
+    columns: dict[str, FloatArray] = {
         "threshold": at,
         "posterior": calibration.posterior[sketch.cells_of(at)],
         "called": found.called,
@@ -301,16 +344,21 @@ class RunOutput:
     notices: tuple[Notice, ...]  # of all steps
 
 
+RUN_DOCUMENTS = ("prior.json", "model.punoise", "report.html", "provenance.json")
+RUN_SHARDED = ("scores/", "posterior/")
 RUN_OUTPUTS = (
     *(f"{name}.{form}" for name in ("scores", "posterior") for form in ("parquet", "tsv", "csv")),
-    *("prior.json", "model.punoise", "provenance.json"),
+    *RUN_DOCUMENTS,
 )
 
 
-def check_run_targets(out_dir: str) -> None:
+def check_run_targets(out_dir: str, sharded: Rows | None = None) -> None:
     """Stop, before any work is done, where one of run's files cannot be replaced."""
     for name in RUN_OUTPUTS:
         check_target(os.path.join(out_dir, name))
+    if sharded is not None:
+        for name in RUN_SHARDED:
+            check_sharded_target(os.path.join(out_dir, name), sharded)
 
 
 def remove_other_outputs(out_dir: str, keep: Iterable[str]) -> None:
@@ -319,42 +367,74 @@ def remove_other_outputs(out_dir: str, keep: Iterable[str]) -> None:
         Path(out_dir, name).unlink(missing_ok=True)
 
 
+@dataclass(frozen=True)
+class RunSettings:
+    """What the user may fix about a run."""
+
+    transform: TransformSettings
+    estimation: Settings
+    method: str
+    sample: str | None
+    table_format: str
+    options: dict[str, Any]  # as given, for the provenance
+
+
 def run(
-    rows: Rows,
-    transform_settings: TransformSettings,
-    settings: Settings,
-    method: str,
-    sample: str | None,
-    table_format: str,
-    options: dict[str, Any],
-    console: Console,
-    out_dir: str,
+    rows: Rows, settings: RunSettings, console: Console, engine: Engine, out_dir: str
 ) -> RunOutput:
     """All steps into a directory, whose files change only once every step has succeeded."""
     stage = Path(tempfile.mkdtemp(prefix=".punoise-", dir=out_dir))
     try:
-        scores = str(stage / f"scores.{table_format}")
-        model = str(stage / "model.punoise")
-        trained = transform(rows, transform_settings, console, scores, model)
-        scored = ScoredRows.open(scores)
-        sketch = scored.sketch()
-        samples = None
-        if needs_features(method):
-            samples = feature_samples(rows, trained.model, transform_settings)
-        prior = estimate_prior(sketch, method, settings, samples, sample)
-        write_json(str(stage / "prior.json"), prior.as_json())
-        calibration = calibrate(sketch, prior_shares("prior.json", prior.as_json()))
-        columns = posterior_columns(calibration, PosteriorRequest())
-        posterior(scored, sketch, columns, str(stage / f"posterior.{table_format}"))
-        write_json(str(stage / "provenance.json"), provenance(rows, trained, options))
+        result = _run(rows, settings, console, engine, stage, f".{settings.table_format}")
         names = sorted(path.name for path in stage.iterdir())
         for name in names:
             os.replace(stage / name, Path(out_dir) / name)
         remove_other_outputs(out_dir, keep=names)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
+    return replace(result, files=tuple(names))
+
+
+def run_sharded(
+    rows: Rows, settings: RunSettings, console: Console, engine: Engine, out_dir: str, resume: bool
+) -> RunOutput:
+    """All steps into a directory, scores and posteriors as directories of shards, in place."""
+    result = _run(rows, settings, console, engine, Path(out_dir), "/", resume)
+    files = (*RUN_SHARDED, *RUN_DOCUMENTS)
+    remove_other_outputs(out_dir, keep=files)
+    return replace(result, files=files)
+
+
+def _run(
+    rows: Rows,
+    settings: RunSettings,
+    console: Console,
+    engine: Engine,
+    folder: Path,
+    suffix: str,
+    resume: bool = False,
+) -> RunOutput:
+    """The steps of a run; the tables' names end in `suffix`."""
+    scores, model = f"{folder}/scores{suffix}", str(folder / "model.punoise")
+    sketch, trained = transform(rows, settings.transform, console, engine, scores, model, resume)
+    samples = None
+    if needs_features(settings.method):
+        samples = engine.call(feature_samples, rows, trained.model, settings.transform)
+    prior = estimate_prior(sketch, settings.method, settings.estimation, samples, settings.sample)
+    write_json(str(folder / "prior.json"), prior.as_json())
+    calibration = calibrate(sketch, prior_shares("prior.json", prior.as_json()))
+    step = WritePosterior(sketch, posterior_columns(calibration, PosteriorRequest()))
+    out = f"{folder}/posterior{suffix}"
+    found = posterior(ScoredRows.open(scores), step, console, engine, out, resume)
+    made_of = provenance(rows, trained, settings.options)
+    write_json(str(folder / "provenance.json"), made_of)
+    from .report.content import content_of_run
+    from .report.page import render
+
+    content = content_of_run(prior.as_json(), calibration, found.doubtful, made_of)
+    write_text(str(folder / "report.html"), render(content))
     notices = (*trained.notices, *prior.notices, *calibration.notices)
-    return RunOutput(prior, calibration, tuple(names), notices)
+    return RunOutput(prior, calibration, (), notices)
 
 
 def write_simulation(simulation: Simulation, out_dir: str) -> None:
@@ -366,7 +446,7 @@ def write_simulation(simulation: Simulation, out_dir: str) -> None:
     classes = (simulation.labeled_y, simulation.unlabeled_y)
     truth = {
         "id": [str(i) for y in classes for i in range(len(y))],
-        "set": np.repeat(SET_NAMES[::-1], [len(y) for y in classes]).tolist(),
+        "set": np.repeat(["labeled", "unlabeled"], [len(y) for y in classes]).tolist(),
         "y": np.concatenate(classes).astype(int),
     }
     _write_table(str(Path(out_dir) / "truth.csv"), pa.RecordBatch.from_pydict(truth))

@@ -96,14 +96,37 @@ class Rows:
         label = [] if self.label_column is None else [self.label_column]
         wanted = list(dict.fromkeys([*columns, *label]))
         for position, table in enumerate(self.tables):
-            row = 0
-            for batch, file, file_row in table.batches(wanted or [table.columns[0]]):
-                labeled = np.full(batch.num_rows, len(self.tables) == 2 and position == 0)
-                chunk = Chunk(batch, labeled, position, row, file, file_row)
+            row = table.first_row
+            for batch, file, file_row in table.batches(
+                wanted or [table.columns[0]], coded=self.label_column
+            ):
+                labeled = len(self.tables) == 2 and position == 0
+                flags = np.broadcast_to(np.array(labeled), batch.num_rows)
+                chunk = Chunk(batch, flags, position, row, file, file_row)
                 if self.label_column is not None:
                     chunk = replace(chunk, labeled=_parse_labels(chunk, self.label_column))
                 yield chunk
                 row += batch.num_rows
+
+    def parts(self) -> list[Rows]:
+        """One for each file, in output order: the same tables, of which only that file is left."""
+        parts = []
+        for position, table in enumerate(self.tables):
+            for part in table.parts():
+                tables = [part if p == position else t.only(()) for p, t in enumerate(self.tables)]
+                parts.append(replace(self, tables=tuple(tables)))
+        return parts
+
+    @property
+    def num_rows(self) -> int | None:
+        """The number of rows, where that is known without reading them."""
+        counts = [table.num_rows for table in self.tables]
+        return None if None in counts else sum(count or 0 for count in counts)
+
+    @property
+    def roles(self) -> list[str]:
+        """The columns that are no features but have another part."""
+        return [*self.id_and_group, *([] if self.label_column is None else [self.label_column])]
 
     @property
     def id_and_group(self) -> list[str]:
@@ -147,11 +170,15 @@ def as_text(chunk: Chunk, column: str) -> pa.Array:
 
 
 def _parse_labels(chunk: Chunk, column: str) -> NDArray[np.bool_]:
-    words = pc.utf8_lower(pc.utf8_trim_whitespace(as_text(chunk, column)))
-    labeled = pc.is_in(words, pa.array(LABELED_WORDS))
-    known = pc.or_(labeled, pc.is_in(words, pa.array(UNLABELED_WORDS)))
-    if not pc.all(known).as_py():
-        row = pc.index(known, False).as_py()
-        remedy = "; a label is 1/0, true/false, yes/no or labeled/unlabeled"
-        raise chunk.error(column, f"has {shown(chunk.batch[column][row].as_py())}", row, remedy)
-    return np.asarray(labeled)
+    coded = chunk.batch[column]
+    if not pa.types.is_dictionary(coded.type):
+        coded = as_text(chunk, column).dictionary_encode()
+    words = ["", *(str(word).strip().lower() for word in coded.dictionary.to_pylist())]
+    codes = np.asarray(pc.fill_null(coded.indices, -1)) + 1
+    known = np.array([word in LABELED_WORDS + UNLABELED_WORDS for word in words])
+    if not known[1:].all() or coded.null_count:
+        row = int(known[codes].argmin())
+        if not known[codes[row]]:
+            remedy = "; a label is 1/0, true/false, yes/no or labeled/unlabeled"
+            raise chunk.error(column, f"has {shown(chunk.batch[column][row].as_py())}", row, remedy)
+    return np.array([word in LABELED_WORDS for word in words])[codes]

@@ -10,16 +10,19 @@ exactly the sketch of the whole.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
 
 MAX_CELLS = 8192
+DENSE_LEVEL = 40  # from here on a grid has few enough cells for a table of them all
 
 
 def _on_grid(scores: FloatArray, level: int, middle: bool = False) -> FloatArray:
@@ -38,6 +41,22 @@ def _on_grid(scores: FloatArray, level: int, middle: bool = False) -> FloatArray
     return np.where(mirrored, 1.0 - rounded, rounded)
 
 
+def _table_index(scores: FloatArray, level: int) -> IntArray:
+    """The place of each score's cell in a table of all cells of a level, shape (n,).
+
+    The table has three parts of equal length: scores from 0, negative ones, and, counted from the
+    end, those between a half and 1.
+    """
+    part = 1 << (63 - level)
+    if len(scores) and scores.min() > 0 and scores.max() < 1:  # what transforms give, the fast way
+        above = scores > 0.5
+        return np.where(above, scores - 1.0, scores).view(np.int64) >> level
+    above = (scores > 0.5) & (scores <= 1)
+    distance = np.where(above, 1.0 - scores, scores + 0.0)
+    place = distance.view(np.int64) >> level
+    return place + np.where(above, -part, np.where(distance < 0, 2 * part, 0))
+
+
 @dataclass(frozen=True, eq=False)
 class Sketch:
     """Cells in increasing order, each with at least one row; all arrays have shape (cells,)."""
@@ -50,9 +69,17 @@ class Sketch:
     @classmethod
     def of(cls, labeled: FloatArray, unlabeled: FloatArray) -> Sketch:
         """The sketch of two samples of finite scores, shapes (n_labeled,) and (n_unlabeled,)."""
-        is_labeled = np.repeat([1, 0], [len(labeled), len(unlabeled)])
-        both = np.concatenate([labeled, unlabeled]).astype(np.float64)
-        return cls(both, is_labeled, 1 - is_labeled)._at_level(0)._coarsened()
+        is_labeled = np.repeat([True, False], [len(labeled), len(unlabeled)])
+        return cls.of_rows(np.concatenate([labeled, unlabeled]), is_labeled)
+
+    @classmethod
+    def of_rows(cls, scores: FloatArray, labeled: BoolArray) -> Sketch:
+        """The sketch of rows with finite scores, of which some are labeled; both of shape (n,)."""
+        coded = pa.array(np.asarray(scores, np.float64)).dictionary_encode()
+        distinct = np.asarray(coded.dictionary)
+        codes = np.asarray(coded.indices) * np.int64(2) + labeled
+        counts = np.bincount(codes, minlength=2 * len(distinct)).reshape(-1, 2)
+        return cls(distinct, counts[:, 1], counts[:, 0])._at_level(0)._coarsened()
 
     @classmethod
     def merge(cls, sketches: Iterable[Sketch]) -> Sketch:
@@ -86,11 +113,27 @@ class Sketch:
 
     def cells_of(self, scores: FloatArray) -> IntArray:
         """The cell each score falls in, shape (n,): its own, or the nearest there is."""
+        if self.level < DENSE_LEVEL:
+            return self._nearest(scores)
+        cells = self._table[_table_index(scores, self.level)] - 1
+        elsewhere = cells < 0
+        if elsewhere.any():
+            cells[elsewhere] = self._nearest(scores[elsewhere])
+        return cells
+
+    def _nearest(self, scores: FloatArray) -> IntArray:
         edges = _on_grid(scores, self.level)
         right = np.minimum(np.searchsorted(self.edges, edges), len(self.edges) - 1)
         left = np.maximum(right - 1, 0)
         with np.errstate(over="ignore"):  # between two finite scores there may be more than finite
             return np.where(edges - self.edges[left] < self.edges[right] - edges, left, right)
+
+    @cached_property
+    def _table(self) -> IntArray:
+        """For each place of _table_index the cell there, counted from 1; 0 where there is none."""
+        table = np.zeros(3 << (63 - self.level), np.int64)  # takes memory only where it is written
+        table[_table_index(self.edges, self.level)] = np.arange(1, len(self.edges) + 1)
+        return table
 
     def resample(self, rng: np.random.Generator) -> Sketch:
         """A bootstrap sample of the rows: both samples redrawn at their own size."""
@@ -100,18 +143,77 @@ class Sketch:
         return Sketch(self.edges[drawn], labeled[drawn], unlabeled[drawn], self.level)
 
     def _at_level(self, level: int) -> Sketch:
-        """These rows on the grid of a level at least as coarse as their own."""
-        edges, cell = np.unique(_on_grid(self.edges, level), return_inverse=True)
+        """These rows on the grid of a level at least as coarse as their own, cells in order."""
+        edges = _on_grid(self.edges, level)
+        order = np.argsort(edges, kind="stable")  # quick where there is some order already
+        edges = edges[order]
+        first = np.flatnonzero(_is_first(edges))
 
-        def summed(counts: IntArray) -> IntArray:  # exact: far below 2**53 rows
-            return np.bincount(cell, counts, len(edges)).astype(np.int64)
+        def summed(counts: IntArray) -> IntArray:
+            return np.add.reduceat(counts[order], first) if len(first) else counts
 
-        return Sketch(edges, summed(self.labeled), summed(self.unlabeled), level)
+        return Sketch(edges[first], summed(self.labeled), summed(self.unlabeled), level)
 
     def _coarsened(self) -> Sketch:
         """This sketch on the finest grid that leaves it at most MAX_CELLS cells."""
-        edges, level = self.edges, self.level
-        while len(edges) > MAX_CELLS:
-            level += 1
-            edges = np.unique(_on_grid(edges, level))
-        return self if level == self.level else self._at_level(level)
+
+        def too_many(level: int) -> bool:
+            return int(_is_first(_on_grid(self.edges, level)).sum()) > MAX_CELLS
+
+        if not too_many(self.level):
+            return self
+        low, high = self.level, 64  # bisection: a coarser grid has no more cells
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if too_many(middle) else (low, middle)
+        return self._at_level(high)
+
+
+def _is_first(edges: FloatArray) -> BoolArray:
+    """Whether each of some ordered edges differs from the one before it, shape (n,)."""
+    return np.concatenate([np.ones(min(len(edges), 1), bool), edges[1:] != edges[:-1]])
+
+
+EMPTY = Sketch.of(np.empty(0), np.empty(0))
+
+
+class SketchBuilder:
+    """The sketch of rows that come in batches."""
+
+    def __init__(self) -> None:
+        self._sketch = EMPTY
+        self._aside = EMPTY  # rows since in cells that are not in the sketch
+        self._counts = np.zeros((1, 2), np.int64)  # rows since, by cell from 1 and being labeled
+
+    def add(self, scores: FloatArray, labeled: BoolArray) -> None:
+        """Count rows with finite scores, shapes (n,) and (n,)."""
+        sketch = self._sketch
+        if sketch.level < DENSE_LEVEL:
+            self._merge(Sketch.of_rows(scores, labeled))
+            return
+        cells = sketch._table[_table_index(scores, sketch.level)]
+        counts = np.bincount(2 * cells + labeled, minlength=self._counts.size)
+        new_rows = counts[:2].sum()
+        counts[:2] = 0
+        self._counts += counts.reshape(-1, 2)
+        if new_rows:
+            new = cells == 0
+            part = Sketch.of_rows(scores[new], labeled[new])
+            if new_rows > len(scores) / 1000:
+                self._merge(part)
+            else:  # not worth a new table
+                self._aside = Sketch.merge([self._aside, part])
+
+    def _merge(self, part: Sketch) -> None:
+        self._sketch = Sketch.merge([self.sketch(), part])
+        self._aside = EMPTY
+        self._counts = np.zeros((len(self._sketch.edges) + 1, 2), np.int64)
+
+    def sketch(self) -> Sketch:
+        """The sketch of all rows so far."""
+        sketch = self._sketch
+        unlabeled, labeled = self._counts[1:].T
+        counted = replace(
+            sketch, labeled=sketch.labeled + labeled, unlabeled=sketch.unlabeled + unlabeled
+        )
+        return Sketch.merge([counted, self._aside])

@@ -20,9 +20,10 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -36,8 +37,10 @@ from .errors import InputError, UsageError
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1": ".parquet"}
-BATCH_ROWS, BATCH_VALUES = 1 << 16, 1 << 22  # at most so many at a time
+BATCH_ROWS, BATCH_VALUES = 1 << 17, 1 << 22  # at most so many at a time
+AHEAD = 2  # batches read while others are worked on
 BLOCK_BYTES = 1 << 22
+FOOTER_BYTES = 1 << 16
 SNIFF_BYTES = 1 << 20  # at first; more where two rows are longer
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
@@ -66,7 +69,7 @@ class Format:
 
 
 @dataclass(frozen=True)
-class _Shard:
+class Shard:
     """One file of a table, or a stream copied to a file of its own."""
 
     name: str
@@ -84,6 +87,21 @@ class _Shard:
         if self.spool is not None:
             self.spool.seek(0)
         return pa.OSFile(self.path)
+
+    @cached_property
+    def num_rows(self) -> int | None:
+        """The number of rows, where the file says it: a Parquet file."""
+        if self.format.kind != "parquet":
+            return None
+        with _input_errors(self.name):
+            return int(_parquet_file(self).metadata.num_rows)
+
+    def fingerprint(self) -> str:
+        """A digest of the size and the end of the file, where Parquet keeps what is in it."""
+        raw = self._raw()
+        size = raw.size()
+        raw.seek(max(size - FOOTER_BYTES, 0))
+        return hashlib.sha256(b"%d:" % size + raw.read()).hexdigest()
 
     def sha256(self) -> str:
         """The digest of the bytes as they lie on disk or came in."""
@@ -108,16 +126,45 @@ class Table:
 
     name: str
     columns: tuple[str, ...]
-    shards: tuple[_Shard, ...] = field(repr=False)
+    shards: tuple[Shard, ...] = field(repr=False)
+    first_row: int = 0  # of its first shard, where it is a part of a table
 
-    def batches(self, columns: Sequence[str]) -> Iterator[Batch]:
-        """The named columns of all rows in order, some rows at a time."""
+    def only(self, shards: Sequence[Shard], first_row: int = 0) -> Table:
+        """The part of this table that is in some consecutive shards."""
+        return replace(self, shards=tuple(shards), first_row=first_row)
+
+    def parts(self) -> list[Table]:
+        """One table for each shard; the shards are Parquet, which says how many rows it holds."""
+        parts, row = [], self.first_row
+        for shard in self.shards:
+            parts.append(self.only([shard], row))
+            row += shard.num_rows or 0
+        return parts
+
+    @property
+    def num_rows(self) -> int | None:
+        """The number of rows, where that is known without reading them."""
+        counts = [shard.num_rows for shard in self.shards]
+        return None if None in counts else sum(count or 0 for count in counts)
+
+    def batches(self, columns: Sequence[str], coded: str | None = None) -> Iterator[Batch]:
+        """The named columns of all rows in order, some rows at a time.
+
+        One column may come dictionary-encoded, which is the quickest for a few repeated words.
+        """
+        batches = self._batches(columns, coded)
+        return _read_ahead(batches) if pa.cpu_count() > 1 else batches
+
+    def _batches(self, columns: Sequence[str], coded: str | None) -> Iterator[Batch]:
         rows = min(BATCH_ROWS, max(BATCH_VALUES // len(columns), 1))
         for shard in self.shards:
-            read = _parquet_batches if shard.format.kind == "parquet" else _text_batches
             first_row = 0
             with _input_errors(shard.name):
-                for batch in read(shard, list(columns), rows):
+                if shard.format.kind == "parquet":
+                    batches = _parquet_batches(shard, list(columns), rows, coded)
+                else:
+                    batches = _text_batches(shard, list(columns), rows)
+                for batch in batches:
                     yield Batch(batch, shard.name, first_row)
                     first_row += batch.num_rows
 
@@ -126,6 +173,17 @@ class Table:
         if column not in self.columns:
             known = ", ".join(self.columns[:8]) + (", ..." if len(self.columns) > 8 else "")
             raise InputError(f"{self.name}: no column {column!r} for {role}; it has {known}")
+
+
+def _read_ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """The batches, the next ones of which are read in a thread while one is worked on."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        pending = deque(pool.submit(next, batches, None) for _ in range(AHEAD))
+        while (batch := pending.popleft().result()) is not None:
+            pending.append(pool.submit(next, batches, None))
+            yield batch
 
 
 def open_table(name: str) -> Table:
@@ -148,7 +206,7 @@ def open_table(name: str) -> Table:
     return Table(name, tuple(first), shards)
 
 
-def _find(name: str) -> tuple[_Shard, ...]:
+def _find(name: str) -> tuple[Shard, ...]:
     if name in ("-", "/dev/stdin"):
         if sys.stdin is None:
             raise UsageError("standard input is closed")
@@ -174,18 +232,18 @@ def _find(name: str) -> tuple[_Shard, ...]:
     if not stat.S_ISREG(mode):  # a named pipe or a process substitution
         with open(name, "rb") as stream:
             return (_spooled(name, stream),)
-    return (_Shard(name, Format.of(name), name),)
+    return (Shard(name, Format.of(name), os.path.abspath(name)),)
 
 
-def _same_format(name: str, files: list[str]) -> tuple[_Shard, ...]:
-    shards = tuple(_Shard(file, Format.of(file), file) for file in files)
+def _same_format(name: str, files: list[str]) -> tuple[Shard, ...]:
+    shards = tuple(Shard(file, Format.of(file), os.path.abspath(file)) for file in files)
     kinds = {shard.format.kind for shard in shards}
     if len(kinds) > 1:
         raise InputError(f"{name}: holds shards of several formats ({', '.join(sorted(kinds))})")
     return shards
 
 
-def _spooled(name: str, stream: BinaryIO) -> _Shard:
+def _spooled(name: str, stream: BinaryIO) -> Shard:
     """A stream copied to an unnamed temporary file, as it must be read more than once."""
     try:
         spool = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the table
@@ -197,12 +255,12 @@ def _spooled(name: str, stream: BinaryIO) -> _Shard:
     # by its descriptor, so that Arrow's threads need not call back into Python to read it
     path = f"/dev/fd/{spool.fileno()}"
     if suffix == ".parquet":
-        return _Shard(name, Format("parquet"), path, spool)
-    shard = _Shard(name, Format("tsv", COMPRESSIONS.get(suffix or "")), path, spool)
+        return Shard(name, Format("parquet"), path, spool)
+    shard = Shard(name, Format("tsv", COMPRESSIONS.get(suffix or "")), path, spool)
     with _input_errors(name):
         first = shard.open().read(SNIFF_BYTES).split(b"\n")[0]
     kind = "csv" if b"," in first and b"\t" not in first else "tsv"
-    return _Shard(name, Format(kind, shard.format.compression), path, spool)
+    return Shard(name, Format(kind, shard.format.compression), path, spool)
 
 
 def _magic(start: bytes) -> str | None:
@@ -228,7 +286,7 @@ def _input_errors(name: str) -> Iterator[None]:
         raise InputError(f"{name}: {reason}") from error
 
 
-def _column_names(shard: _Shard) -> list[str]:
+def _column_names(shard: Shard) -> list[str]:
     if shard.format.kind == "parquet":
         names = _parquet_file(shard).schema_arrow.names
         return [name for name in names if not PANDAS_INDEX.fullmatch(name)]
@@ -238,17 +296,23 @@ def _column_names(shard: _Shard) -> list[str]:
 # ---- Parquet
 
 
-def _parquet_file(shard: _Shard) -> Any:
+def _parquet_file(shard: Shard, coded: str | None = None) -> Any:
     import pyarrow.parquet as pq
 
-    return pq.ParquetFile(shard.open())
+    return pq.ParquetFile(shard.open(), read_dictionary=None if coded is None else [coded])
 
 
-def _parquet_batches(shard: _Shard, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-    file = _parquet_file(shard)
+def _parquet_batches(
+    shard: Shard, columns: list[str], rows: int, coded: str | None
+) -> Iterator[pa.RecordBatch]:
+    file = _parquet_file(shard, coded)
     for group in range(file.num_row_groups):  # one at a time, or it reads far ahead into memory
-        for batch in file.iter_batches(rows, row_groups=[group], columns=columns):
-            arrays = [_plain(batch[name]) for name in columns]
+        if file.metadata.row_group(group).num_rows * len(columns) <= BATCH_VALUES:
+            batches = file.read_row_group(group, columns).to_batches(rows)  # the quicker way
+        else:
+            batches = file.iter_batches(rows, row_groups=[group], columns=columns)
+        for batch in batches:
+            arrays = [batch[n] if n == coded else _plain(batch[n]) for n in columns]
             yield pa.RecordBatch.from_arrays(arrays, names=columns)
 
 
@@ -272,7 +336,7 @@ class _Header:
     lines: int
 
 
-def _sniff(shard: _Shard) -> _Header:
+def _sniff(shard: Shard) -> _Header:
     """The header of a text table: after comment lines, or the last of them as in VCF."""
     comments, rows, ends = _first_rows(shard)
     delimiter = DELIMITERS[shard.format.kind]
@@ -294,7 +358,7 @@ def _sniff(shard: _Shard) -> _Header:
     return _Header(names[:named] + trailing, skip)
 
 
-def _first_rows(shard: _Shard) -> tuple[list[str], list[list[str]], list[int]]:
+def _first_rows(shard: Shard) -> tuple[list[str], list[list[str]], list[int]]:
     """The comment lines at the top, the first two rows after them, and the line each ends on."""
     size = SNIFF_BYTES
     while True:
@@ -337,7 +401,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _text_batches(shard: _Shard, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+def _text_batches(shard: Shard, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
     import pyarrow.csv
 
     header = _sniff(shard)
@@ -403,7 +467,7 @@ def _without_blank_end(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
         blank.append(batch.slice(end))
 
 
-def _check_empty(shard: _Shard, column: str, values: pa.Array, first_row: int) -> None:
+def _check_empty(shard: Shard, column: str, values: pa.Array, first_row: int) -> None:
     """A column without a name is fine where it comes of trailing delimiters."""
     filled = pc.not_equal(pc.utf8_trim_whitespace(values), "")
     if pc.any(filled).as_py():

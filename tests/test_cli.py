@@ -17,7 +17,7 @@ from conftest import validated
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pu_noise_cli.pipeline import ScoredRows
+from pu_noise_cli.steps import ScoredRows
 
 FAST = ("--classifier", "logistic")
 
@@ -56,7 +56,10 @@ def test_three_commands_write_what_run_writes(form, punoise, tables, tmp_path):
     ):
         assert ours.read_bytes() == (tmp_path / "run" / name).read_bytes(), name
     assert sorted(os.listdir(tmp_path / "run")) == sorted(
-        [f"scores.{form}", "prior.json", f"posterior.{form}", "model.punoise", "provenance.json"]
+        [
+            *(f"scores.{form}", "prior.json", f"posterior.{form}", "model.punoise"),
+            *("report.html", "provenance.json"),
+        ]
     )
     validated(json.loads(prior.read_text()))
 

@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 
 from pu_noise_cli.console import Console
+from pu_noise_cli.engine import Local
 from pu_noise_cli.errors import EstimationError, InputError
-from pu_noise_cli.pipeline import sketch_tables
+from pu_noise_cli.pipeline import transform
 from pu_noise_cli.rows import Rows
 from pu_noise_cli.tables import open_table
 from pu_noise_cli.transform.scoring import TransformSettings, train
-from pu_noise_cli.transform.store import load_model, save_model
+from pu_noise_cli.transform.store import StoredModel, load_model, save_model
 
 QUIET = Console(quiet=True)
 
@@ -25,7 +26,7 @@ def rows_of(tmp_path, labeled: pd.DataFrame, unlabeled: pd.DataFrame, **roles) -
 
 
 def auc(rows: Rows, **settings) -> float:
-    return sketch_tables(rows, TransformSettings("logistic", **settings), QUIET)[0].auc
+    return transform(rows, TransformSettings("logistic", **settings), QUIET, Local(1), None)[0].auc
 
 
 def grouped(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -72,9 +73,9 @@ def test_every_row_is_scored_though_few_are_trained_on(tmp_path):
     rows = rows_of(tmp_path, plain(3000, 1.0, 1), plain(9000, 0.0, 2))
     settings = TransformSettings("logistic", max_train_rows=1000)
     trained = train(rows, settings, lambda share: None)
-    assert len(trained.places) == 1000
-    assert (trained.places[:, 0] == 0).sum() == 500
-    scores = np.concatenate([s for _, s in trained.score_all(rows, 1)])
+    assert len(trained.scorer.places) == 1000
+    assert (trained.scorer.places[:, 0] == 0).sum() == 500
+    scores = np.concatenate([s for _, s in trained.scorer.score_all(rows, 1)])
     assert len(scores) == 12_000
     assert np.isfinite(scores).all()
     assert auc(rows, max_train_rows=1000) == pytest.approx(auc(rows), abs=0.02)
@@ -83,7 +84,7 @@ def test_every_row_is_scored_though_few_are_trained_on(tmp_path):
 def test_the_sample_depends_on_the_seed_alone(tmp_path):
     rows = rows_of(tmp_path, plain(3000, 1.0, 1), plain(9000, 0.0, 2))
     settings = [TransformSettings("logistic", max_train_rows=500, seed=s) for s in (0, 0, 1)]
-    places = [train(rows, one, lambda share: None).places for one in settings]
+    places = [train(rows, one, lambda share: None).scorer.places for one in settings]
     assert np.array_equal(places[0], places[1])
     assert not np.array_equal(places[0], places[2])
 
@@ -120,7 +121,7 @@ ODD = {
 @pytest.mark.parametrize("case", ODD)
 def test_odd_features_are_taken(case, classifier, tmp_path):
     rows = rows_of(tmp_path, ODD[case](plain(150, 1.0, 1)), ODD[case](plain(350, 0.0, 2)))
-    sketch, _ = sketch_tables(rows, TransformSettings(classifier), QUIET)
+    sketch, _ = transform(rows, TransformSettings(classifier), QUIET, Local(1), None)
     assert sketch.auc > 0.75
     assert (sketch.scores >= 0).all()
     assert (sketch.scores <= 1).all()
@@ -131,22 +132,22 @@ def test_a_stored_model_scores_as_the_model_did(classifier, tmp_path):
     labeled = plain(120, 1.0, 1).assign(k=["a", "b", None] * 40)
     unlabeled = plain(240, 0.0, 2).assign(k=["a", "b", "c"] * 80)
     rows = rows_of(tmp_path, labeled, unlabeled)
-    sketch, trained = sketch_tables(rows, TransformSettings(classifier), QUIET)
+    sketch, trained = transform(rows, TransformSettings(classifier), QUIET, Local(1), None)
     files = [io.BytesIO(), io.BytesIO()]
     for file in files:
-        save_model(trained.model, sketch, file)
+        save_model(StoredModel(trained.model, sketch), file)
     assert files[0].getvalue() == files[1].getvalue()
     files[0].seek(0)
-    loaded, stored = load_model("m", files[0])
-    assert np.array_equal(stored.scores, sketch.scores)
+    loaded = load_model("m", files[0])
+    assert np.array_equal(loaded.sketch.scores, sketch.scores)
     for chunk in rows.chunks(rows.features):
-        np.testing.assert_array_equal(loaded.score(chunk, 1), trained.model.score(chunk, 2))
+        np.testing.assert_array_equal(loaded.model.score(chunk, 1), trained.model.score(chunk, 2))
 
 
 @pytest.mark.parametrize("classifier", ["networks", "boosting", "logistic"])
 def test_a_score_does_not_depend_on_how_the_table_is_cut(classifier, tmp_path):
     rows = rows_of(tmp_path, plain(120, 1.0, 1, d=20), plain(300, 0.0, 2, d=20))
-    _, trained = sketch_tables(rows, TransformSettings(classifier), QUIET)
+    _, trained = transform(rows, TransformSettings(classifier), QUIET, Local(1), None)
     features = np.random.default_rng(0).normal(size=(9000, 20)).astype(np.float32)
     predict = trained.model.model.predict
     for cut in (1, 7, 4095, 4097, 8191):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Self
 
@@ -22,17 +23,23 @@ class Scaling:
     scaled: NDArray[np.float64]  # (k,)
     first: NDArray[np.int64]  # (d + 1,): column j has the knots first[j]:first[j + 1]
 
-    def apply(self, features: NDArray[np.float64]) -> Matrix:
+    def apply(self, features: NDArray[np.float64], threads: int = 1) -> Matrix:
         """The scaled features, shape (n, d); missing values are at the centre, 0."""
         n, d = features.shape
         if d != len(self.first) - 1:
             raise ValueError(f"{d} columns where the scaling has {len(self.first) - 1}")
         out = np.empty((n, d), dtype=np.float32)
-        for j in range(d):
+
+        def scale(j: int) -> None:
             knots = slice(self.first[j], self.first[j + 1])
             # a quarter, since the distance between two finite values may overflow
             column = np.interp(features[:, j] / 4, self.values[knots] / 4, self.scaled[knots])
-            np.clip(np.nan_to_num(column, copy=False), -FARTHEST, FARTHEST, out=out[:, j])
+            column[np.isnan(column)] = 0
+            np.clip(column, -FARTHEST, FARTHEST, out=column)
+            out[:, j] = column
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(scale, range(d)))
         return out
 
     def arrays(self) -> Arrays:

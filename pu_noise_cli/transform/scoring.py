@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -51,17 +53,17 @@ class ScoreModel:
     model: Model | None = None
     lower_is_positive: bool = False
 
-    def features(self, chunk: Chunk) -> Matrix:
+    def features(self, chunk: Chunk, threads: int) -> Matrix:
         """The scaled features of rows, shape (n, d)."""
         assert self.scaling is not None
-        return self.scaling.apply(self.encoding.encode(chunk))
+        return self.scaling.apply(self.encoding.encode(chunk), threads)
 
     def score(self, chunk: Chunk, threads: int) -> Scores:
         """Scores of rows that the model was not trained on, shape (n,)."""
         if self.model is None:
             values = self.encoding.encode(chunk)[:, 0]
             return _as_scores(chunk, self.encoding, values, self.lower_is_positive)
-        return self.model.predict(self.features(chunk), threads)
+        return self.model.predict(self.features(chunk, threads), threads)
 
 
 def _as_scores(chunk: Chunk, encoding: Encoding, values: Scores, lower_is_positive: bool) -> Scores:
@@ -73,26 +75,32 @@ def _as_scores(chunk: Chunk, encoding: Encoding, values: Scores, lower_is_positi
     return -values if lower_is_positive else values
 
 
+class TrainingFile(NamedTuple):
+    """A file of the tables that a model was trained on."""
+
+    name: str  # without its directory
+    first_row: int  # in its table
+    rows: int
+
+
 @dataclass(frozen=True)
-class Trained:
-    """A score model with the honest scores of the rows it was trained on."""
+class HonestScorer:
+    """A score model that scores the tables it was trained on as if it had not seen them."""
 
     model: ScoreModel
-    n_labeled: int
-    n_unlabeled: int
+    files: tuple[tuple[TrainingFile, ...], ...]  # of each table
     places: NDArray[np.int64]  # (n, 2): table and row of each training row, in order
     scores: Scores  # (n,): out-of-bag or out-of-fold
-    columns: list[dict[str, Any]]
-    notices: tuple[Notice, ...]
+    group_column: str | None = None
     cross_fit: CrossFit | None = None  # for groups of which only some rows were trained on
 
     def score_all(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, Scores]]:
         """Every row in order with its score by models that saw neither it nor its group."""
-        complete = len(self.places) == self.n_labeled + self.n_unlabeled
+        complete = len(self.places) == sum(file.rows for table in self.files for file in table)
         columns = [] if complete else rows.features
         for chunk in rows.chunks([*columns, *rows.id_and_group]):
             if self.cross_fit is not None:
-                features = self.model.features(chunk)
+                features = self.model.features(chunk, threads)
                 yield chunk, self.cross_fit.predict(features, rows.groups(chunk), threads)
                 continue
             n = chunk.batch.num_rows
@@ -106,31 +114,51 @@ class Trained:
             yield chunk, scores
 
 
-def train(rows: Rows, settings: TransformSettings, progress: Progress) -> Trained:
+@dataclass(frozen=True)
+class Trained:
+    """What training gives: the scorer, and what was noticed about the rows."""
+
+    scorer: HonestScorer
+    n_labeled: int
+    n_unlabeled: int
+    columns: list[dict[str, Any]]
+    notices: tuple[Notice, ...]
+
+    @property
+    def model(self) -> ScoreModel:
+        return self.scorer.model
+
+
+def train(
+    rows: Rows, settings: TransformSettings, progress: Progress = lambda share: None
+) -> Trained:
     """Learn to tell labeled from unlabeled rows, on a sample where there are many."""
     profiler = Profiler(rows, settings.na, settings.categorical)
     size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features))
     labeled, unlabeled = RowSample(size // 2, settings.seed), RowSample(size, settings.seed)
+    seen: Counter[tuple[int, str]] = Counter()
     for chunk in rows.chunks([*rows.features, *rows.id_and_group]):
+        seen[chunk.table, chunk.file] += chunk.batch.num_rows
         profiler.add(chunk)
         rows.groups(chunk)  # all must have one, whether sampled or not
         labeled.add(chunk, chunk.labeled)
         unlabeled.add(chunk, ~chunk.labeled)
-    check_sizes(rows, labeled.seen, unlabeled.seen)
+    check_sizes(rows.tables[0].name, labeled.seen, unlabeled.seen, rows.tables[-1].name)
     profiler.finish(rows)
     labeled.cut(size // 2)
     unlabeled.cut(size - len(labeled))
     encoding, notices = profiler.encoding()
-    trained_by = partial(
+    trained = partial(
         Trained, n_labeled=labeled.seen, n_unlabeled=unlabeled.seen, columns=profiler.summary()
     )
+    scorer = partial(HonestScorer, files=_files(rows, seen), group_column=rows.group_column)
     if _is_score(encoding, settings):
-        return trained_by(
+        as_it_is = scorer(
             model=ScoreModel(encoding, lower_is_positive=settings.lower_is_positive),
             places=np.empty((0, 2), np.int64),
             scores=np.empty(0),
-            notices=tuple(notices),
         )
+        return trained(scorer=as_it_is, notices=tuple(notices))
     chunks = labeled.chunks + unlabeled.chunks
     raw = np.concatenate([encoding.encode(chunk) for chunk in chunks])
     scaling = fit_scaling(raw)
@@ -151,22 +179,36 @@ def train(rows: Rows, settings: TransformSettings, progress: Progress) -> Traine
 
     crossed = cross_fit(training, names, settings.seed, fit_part) if cross_fitted else None
     fit = fit_part(training, fits - 1)
-    return trained_by(
+    learned = scorer(
         model=ScoreModel(encoding, settings.classifier, scaling, fit.model),
         places=np.concatenate([labeled.places, unlabeled.places]),
         scores=fit.scores,
-        notices=(*notices, *_leaks(encoding, training)),
         cross_fit=crossed,
     )
+    return trained(scorer=learned, notices=(*notices, *_leaks(encoding, training)))
 
 
-def check_sizes(rows: Rows, n_labeled: int, n_unlabeled: int) -> None:
-    """Stop where either sample is too small to say anything."""
-    counts = {"labeled": n_labeled, "unlabeled": n_unlabeled}
-    for position, (kind, count) in enumerate(counts.items()):
+def _files(rows: Rows, seen: Mapping[tuple[int, str], int]) -> tuple[tuple[TrainingFile, ...], ...]:
+    """The files of each table, given how many rows each was seen to have."""
+    tables = []
+    for position, table in enumerate(rows.tables):
+        files, first_row = [], 0
+        for shard in table.shards:
+            count = seen.get((position, shard.name), 0)
+            files.append(TrainingFile(os.path.basename(shard.name), first_row, count))
+            first_row += count
+        tables.append(tuple(files))
+    return tuple(tables)
+
+
+def check_sizes(name: str, n_labeled: int, n_unlabeled: int, other: str | None = None) -> None:
+    """Stop where either sample is too small to say anything; `other` has the unlabeled rows."""
+    for kind, count, file in (
+        ("labeled", n_labeled, name),
+        ("unlabeled", n_unlabeled, other or name),
+    ):
         if count < MIN_ROWS:
-            table = rows.tables[position if len(rows.tables) == 2 else 0]
-            raise InputError(f"{table.name}: {count} {kind} rows; at least {MIN_ROWS} are needed")
+            raise InputError(f"{file}: {count} {kind} rows; at least {MIN_ROWS} are needed")
 
 
 def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
@@ -200,14 +242,11 @@ def _group_numbers(names: pa.Array | None) -> NDArray[np.int64] | None:
 
 def _leaks(encoding: Encoding, training: Training) -> list[Notice]:
     """Features that alone tell labeled from unlabeled rows: more likely a leak than biology."""
-    from scipy.stats import rankdata
-
     notices = []
-    n_labeled = int(training.labeled.sum())
-    pairs = n_labeled * (len(training.labeled) - n_labeled)
     for name, values in zip(encoding.feature_names, training.features.T, strict=True):
-        rank_sum = rankdata(values)[training.labeled].sum()
-        auc = (rank_sum - n_labeled * (n_labeled + 1) / 2) / pairs
+        labeled, unlabeled = values[training.labeled], np.sort(values[~training.labeled])
+        below = [np.searchsorted(unlabeled, labeled, side).mean() for side in ("left", "right")]
+        auc = sum(below) / (2 * len(unlabeled))
         if max(auc, 1 - auc) > LEAK_AUC:
             notices.append(
                 Notice(

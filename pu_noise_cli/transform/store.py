@@ -1,69 +1,111 @@
-"""Score models as files: a zip of plain arrays and one JSON header, nothing that executes."""
+"""Score models as files."""
 
 from __future__ import annotations
 
-import json
-import zipfile
-from typing import BinaryIO
+from dataclasses import dataclass
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from .. import __version__
+from ..archive import read_archive, sketch_arrays, sketch_of, write_archive
 from ..errors import InputError
 from ..features import Encoding
 from ..sketch import Sketch
 from . import MODELS
-from .base import Arrays
+from .base import Arrays, Model
+from .crossfit import CrossFit, GroupFolds
 from .scaling import Scaling
-from .scoring import ScoreModel
+from .scoring import HonestScorer, ScoreModel, TrainingFile
 
 FORMAT = "punoise.model/1"
-SKETCH_ARRAYS = ("edges", "labeled", "unlabeled")
 
 
-def save_model(model: ScoreModel, sketch: Sketch, file: BinaryIO) -> None:
-    """Write a model with the sketch of its honest scores, by which new rows are calibrated."""
-    header = {
-        "format": FORMAT,
-        "punoise_version": __version__,
+@dataclass(frozen=True)
+class StoredModel:
+    """A score model and what else its file holds."""
+
+    model: ScoreModel
+    sketch: Sketch | None = None  # of the honest scores, by which new rows are calibrated
+    scorer: HonestScorer | None = None  # for the tables it was trained on
+
+
+def save_model(stored: StoredModel, file: BinaryIO) -> None:
+    """Write a model."""
+    model, scorer = stored.model, stored.scorer
+    arrays: Arrays = {}
+    header: dict[str, Any] = {
         "classifier": model.classifier,
         "lower_is_positive": model.lower_is_positive,
         "encoding": model.encoding.as_json(),
-        "level": sketch.level,
     }
-    arrays: Arrays = {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)}
-    arrays |= {f"sketch.{name}": getattr(sketch, name) for name in SKETCH_ARRAYS}
+    if stored.sketch is not None:
+        header["level"] = stored.sketch.level
+        arrays |= _prefixed("sketch.", sketch_arrays(stored.sketch))
     if model.scaling is not None and model.model is not None:
-        arrays |= {f"scaling.{name}": array for name, array in model.scaling.arrays().items()}
-        arrays |= {f"model.{name}": array for name, array in model.model.arrays().items()}
-    np.savez(file, **arrays)  # type: ignore[arg-type]
+        arrays |= _prefixed("scaling.", model.scaling.arrays())
+        arrays |= _prefixed("model.", model.model.arrays())
+    if scorer is not None:
+        header |= {"files": scorer.files, "group_column": scorer.group_column}
+        arrays |= {"honest.places": scorer.places, "honest.scores": scorer.scores}
+        if scorer.cross_fit is not None:
+            folds = scorer.cross_fit.folds
+            header["folds"] = {"dealt": folds.dealt, "seed": folds.seed}
+            for number, fold in enumerate(scorer.cross_fit.models):
+                arrays |= _prefixed(f"fold{number}.", fold.arrays())
+    write_archive(file, FORMAT, header, arrays)
 
 
-def load_model(name: str, file: BinaryIO) -> tuple[ScoreModel, Sketch]:
-    """Read a model and its sketch back; whatever is not one is an input error."""
+def load_model(name: str, file: BinaryIO) -> StoredModel:
+    """Read a model back; whatever is not one is an input error."""
+    header, arrays = read_archive(name, file, FORMAT)
     try:
-        with np.load(file, allow_pickle=False) as stored:
-            arrays = {key: stored[key] for key in stored.files}
-        header = json.loads(bytes(arrays["header"]))
-        found = header["format"]
-    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError, OSError) as error:
-        raise InputError(f"{name}: not a punoise model") from error
-    if found != FORMAT:
-        raise InputError(f"{name}: has format {found!r}; this punoise reads {FORMAT!r}")
-
-    def part(prefix: str) -> Arrays:
-        return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-
-    try:
-        sketch = Sketch(**{n: arrays[f"sketch.{n}"] for n in SKETCH_ARRAYS}, level=header["level"])
-        encoding = Encoding.from_json(header["encoding"])
-        kind = header["classifier"]
-        if kind is None:
-            return ScoreModel(encoding, lower_is_positive=header["lower_is_positive"]), sketch
-        scaling = Scaling.from_arrays(part("scaling."))
-        model = MODELS[kind].from_arrays(part("model."))
-        nothing = np.zeros((1, len(encoding.feature_names)))
-        model.predict(scaling.apply(nothing), 1)  # parts that do not fit fail here
-        return ScoreModel(encoding, kind, scaling, model), sketch
+        sketch = None
+        if "level" in header:
+            sketch = sketch_of(_part(arrays, "sketch."), header["level"])
+        model = _score_model(header, arrays)
+        scorer = _scorer(header, arrays, model) if "files" in header else None
+        return StoredModel(model, sketch, scorer)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise InputError(f"{name}: the model is damaged or of an unknown kind") from error
+
+
+def _score_model(header: dict[str, Any], arrays: Arrays) -> ScoreModel:
+    encoding = Encoding.from_json(header["encoding"])
+    kind = header["classifier"]
+    if kind is None:
+        return ScoreModel(encoding, lower_is_positive=header["lower_is_positive"])
+    scaling = Scaling.from_arrays(_part(arrays, "scaling."))
+    model = MODELS[kind].from_arrays(_part(arrays, "model."))
+    nothing = np.zeros((1, len(encoding.feature_names)))
+    model.predict(scaling.apply(nothing), 1)  # parts that do not fit fail here
+    return ScoreModel(encoding, kind, scaling, model)
+
+
+def _scorer(header: dict[str, Any], arrays: Arrays, model: ScoreModel) -> HonestScorer:
+    cross_fit = None
+    if "folds" in header:
+        kind: type[Model] = MODELS[header["classifier"]]
+        folds = GroupFolds(header["folds"]["dealt"], header["folds"]["seed"])
+        numbers = sorted({key.split(".")[0] for key in arrays if key.startswith("fold")})
+        cross_fit = CrossFit(
+            folds, tuple(kind.from_arrays(_part(arrays, f"{number}.")) for number in numbers)
+        )
+    places, scores = arrays["honest.places"], arrays["honest.scores"]
+    if places.shape != (len(scores), 2):
+        raise ValueError("every training row has a score")
+    return HonestScorer(
+        model,
+        tuple(tuple(TrainingFile(*file) for file in table) for table in header["files"]),
+        places.astype(np.int64),
+        scores.astype(np.float64),
+        header["group_column"],
+        cross_fit,
+    )
+
+
+def _prefixed(prefix: str, arrays: Arrays) -> Arrays:
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def _part(arrays: Arrays, prefix: str) -> Arrays:
+    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}

@@ -1,0 +1,320 @@
+"""How the commands grow with the rows: time, rows a second, peak memory, beside bare pyarrow.
+
+    python benchmarks/scale.py --rows 1e5 1e6 1e7 1e8 --feature-rows 1e5 1e6 1e7 2e7 --dask-rows 4e6
+
+Each command runs in a process of its own, so that its start is in its time and its memory is its
+own; pyarrow's time is that of its calls alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import protocol
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+STEP = 1 << 20
+N_FEATURES = 20
+LABELED_SHARE = 0.01
+SHARDS = 16
+
+READ_SCORES = """
+import pyarrow.parquet as pq
+file = pq.ParquetFile({path!r})
+start = time.perf_counter()
+for group in range(file.num_row_groups):
+    file.read_row_group(group, ["score"])
+"""
+READ_SCORES_AT_ONCE = """
+import pyarrow.parquet as pq
+start = time.perf_counter()
+pq.read_table({path!r}, columns=["score"])
+"""
+READ_AND_WRITE = """
+import pyarrow.parquet as pq
+scores, made = pq.ParquetFile({path!r}), pq.ParquetFile({made!r})
+elapsed, start = 0.0, time.perf_counter()
+for group in range(scores.num_row_groups):
+    scores.read_row_group(group)
+elapsed = time.perf_counter() - start
+with pq.ParquetWriter({out!r}, made.schema_arrow) as writer:
+    for group in range(made.num_row_groups):
+        table = made.read_row_group(group)
+        start = time.perf_counter()
+        writer.write_table(table)
+        elapsed += time.perf_counter() - start
+start = time.perf_counter() - elapsed
+"""
+READ_FEATURES = """
+import pyarrow.parquet as pq
+start = time.perf_counter()
+file = pq.ParquetFile({path!r})
+for group in range(file.num_row_groups):
+    file.read_row_group(group)
+"""
+SKLEARN = """
+import numpy as np
+from sklearn.ensemble import BaggingClassifier
+from sklearn.neural_network import MLPClassifier
+rng = np.random.default_rng(0)
+features, labels = rng.normal(size=(2000, {features})), rng.random(2000) < 0.5
+network = MLPClassifier((5,), activation="tanh", max_iter=20)
+model = BaggingClassifier(network, n_estimators=100, n_jobs={threads}).fit(features, labels)
+rows = rng.normal(size=({rows}, {features}))
+start = time.perf_counter()
+model.predict_proba(rows)
+"""
+
+
+class Measured(NamedTuple):
+    seconds: float
+    peak_mb: float
+
+
+def measured(command: list[str]) -> Measured:
+    """A process's wall time and peak memory."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
+    return Measured(seconds, usage.ru_maxrss / 1024)
+
+
+def punoise(*args: object, threads: int = 2) -> Measured:
+    """A command of punoise in a process of its own."""
+    command = [sys.executable, "-m", "pu_noise_cli", *map(str, args), "--threads", str(threads)]
+    return measured(command)
+
+
+def bare(script: str, **names: object) -> float:
+    """The seconds that a few calls take in a process of their own, its start left out."""
+    code = f"import time\n{script.format(**names)}\nprint(time.perf_counter() - start)"
+    return float(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    )
+
+
+def write_scores(path: Path, rows: int) -> None:
+    """SCORES with a share of labeled rows, as `transform` writes it."""
+    rng = np.random.default_rng(0)
+    n_labeled = max(int(rows * LABELED_SHARE), 100)
+    schema = pa.schema([("id", pa.string()), ("set", pa.string()), ("score", pa.float64())])
+    with pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=["set"]) as writer:
+        for first in range(0, rows, STEP):
+            row = np.arange(first, min(first + STEP, rows))
+            labeled = row < n_labeled
+            y = rng.random(len(row)) < np.where(labeled, 0.95, 0.2)
+            score = 1 / (1 + np.exp(-rng.normal(2.0 * y - 1, 1)))
+            ids = pc.cast(pa.array(np.where(labeled, row, row - n_labeled)), pa.string())
+            sets = pa.array(["unlabeled", "labeled"]).take(pa.array(labeled.astype(np.int8)))
+            writer.write_batch(pa.record_batch([ids, sets, pa.array(score)], schema=schema))
+
+
+def write_features(path: Path, rows: int, share: float, seed: int) -> None:
+    """A table of features in which a share of the rows is positive."""
+    rng = np.random.default_rng(seed)
+    names = [f"x{i}" for i in range(N_FEATURES)]
+    schema = pa.schema([(name, pa.float64()) for name in names])
+    with pq.ParquetWriter(path, schema, use_dictionary=False) as writer:
+        for first in range(0, rows, STEP // 4):
+            n = min(STEP // 4, rows - first)
+            y = rng.random(n) < share
+            columns = [pa.array(rng.normal(0.6 * y, 1)) for _ in names]
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+
+
+def growth(rows: list[int], seconds: list[float], start: float) -> float:
+    """The exponent b of seconds - start ~ rows^b, by least squares on logarithms."""
+    chosen = [(n, s - start) for n, s in zip(rows, seconds, strict=True) if n >= 1e6]
+    if len(chosen) < 2:
+        return float("nan")
+    logs = np.log(np.array(chosen))
+    return float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
+
+
+def scores_table(folder: Path, sizes: list[int]) -> str:
+    """estimate-prior and posterior on SCORES of growing length."""
+    lines = [
+        "| rows | estimate-prior s | rows/s | MB | over read | over read at once "
+        "| posterior s | rows/s | MB | over read + write |",
+        "|---" * 10 + "|",
+    ]
+    times: dict[str, list[Measured]] = {"estimate-prior": [], "posterior": []}
+    for rows in sizes:
+        path, prior, out = folder / "scores.parquet", folder / "p.json", folder / "q.parquet"
+        write_scores(path, rows)
+        read = bare(READ_SCORES, path=str(path))
+        at_once = bare(READ_SCORES_AT_ONCE, path=str(path))
+        estimate = punoise("estimate-prior", "--scores", path, "--out", prior)
+        posterior = punoise("posterior", "--scores", path, "--prior", prior, "--out", out)
+        copy = folder / "copy.parquet"
+        both = bare(READ_AND_WRITE, path=str(path), made=str(out), out=str(copy))
+        times["estimate-prior"].append(estimate)
+        times["posterior"].append(posterior)
+        lines.append(
+            f"| {rows:.0e} | {estimate.seconds:.2f} | {rows / estimate.seconds:,.0f} "
+            f"| {estimate.peak_mb:.0f} | {estimate.seconds / read:.2f} "
+            f"| {estimate.seconds / at_once:.2f} | {posterior.seconds:.2f} "
+            f"| {rows / posterior.seconds:,.0f} | {posterior.peak_mb:.0f} "
+            f"| {posterior.seconds / both:.2f} |"
+        )
+        print(lines[-1], flush=True)
+        for file in (path, out, copy):
+            file.unlink()
+    lines.append("")
+    for name, found in times.items():
+        exponent = growth(sizes, [m.seconds for m in found], found[0].seconds)
+        plain = growth(sizes, [m.seconds for m in found], 0.0)
+        lines.append(
+            f"{name}: time grows as n^{plain:.2f} from 10^6 rows on, less the start of the process "
+            f"as n^{exponent:.2f}; peak memory at the largest size over that at 10^6 rows "
+            f"{found[-1].peak_mb / found[sizes.index(10**6)].peak_mb:.2f}."
+        )
+    return "\n".join(lines) + "\n"
+
+
+def features_table(folder: Path, sizes: list[int], threads: int) -> str:
+    """score on feature tables of growing length, beside scikit-learn's bagged networks."""
+    labeled, model = folder / "l.parquet", folder / "m.punoise"
+    write_features(labeled, 2000, 0.95, 1)
+    write_features(folder / "u.parquet", 20_000, 0.2, 2)
+    punoise("train", "--labeled", labeled, "--unlabeled", folder / "u.parquet", "--out", model)
+    sample = 100_000
+    theirs = sample / bare(SKLEARN, rows=sample, features=N_FEATURES, threads=threads)
+    lines = [
+        "| rows × 20 | score s | rows/s | MB | bare read s | over scikit-learn's networks |",
+        "|---" * 6 + "|",
+    ]
+    found = []
+    for rows in sizes:
+        path, out = folder / "t.parquet", folder / "s.parquet"
+        write_features(path, rows, 0.2, 3)
+        read = bare(READ_FEATURES, path=str(path))
+        ours = punoise("score", "--model", model, "--table", path, "--out", out, threads=threads)
+        found.append(ours)
+        rate = rows / ours.seconds
+        lines.append(
+            f"| {rows:.0e} | {ours.seconds:.1f} | {rate:,.0f} | {ours.peak_mb:.0f} "
+            f"| {read:.1f} | {rate / theirs:.1f} × ({theirs:,.0f} rows/s) |"
+        )
+        print(lines[-1], flush=True)
+        path.unlink()
+        out.unlink()
+    exponent = growth(sizes, [m.seconds for m in found], 0.0)
+    lines += ["", f"score: time grows as n^{exponent:.2f} from 10^6 rows on."]
+    return "\n".join(lines) + "\n"
+
+
+@contextlib.contextmanager
+def process(log: Path, until: str, *command: object) -> Iterator[str]:
+    """A process in the background that has said what it is to say."""
+    with open(log, "wb") as file:
+        running = subprocess.Popen(list(map(str, command)), stdout=file, stderr=file)
+    try:
+        while not (found := re.search(until, log.read_text())):
+            if running.poll() is not None:
+                raise RuntimeError(log.read_text())
+            time.sleep(0.05)
+        yield found[1]
+    finally:
+        running.kill()
+        running.wait()
+
+
+@contextlib.contextmanager
+def cluster(folder: Path, workers: int) -> Iterator[str]:
+    """A scheduler and workers of one thread each; gives the address."""
+    module = [sys.executable, "-m"]
+    scheduler = [*module, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", 0]
+    with contextlib.ExitStack() as stack:
+        address = stack.enter_context(
+            process(
+                folder / "scheduler.log",
+                r"Scheduler at:\s+(tcp://\S+)",
+                *(*scheduler, "--no-dashboard"),
+            )
+        )
+        for number in range(workers):
+            worker = [*module, "distributed.cli.dask_worker", address, "--nthreads", 1]
+            options = ["--no-dashboard", "--no-nanny", "--local-directory", folder]
+            log = folder / f"worker{number}.log"
+            stack.enter_context(process(log, "(Registered to):", *worker, *options))
+        yield address
+
+
+def dask_table(folder: Path, rows: int) -> str:
+    """score and posterior on shards, by one worker, by two, and without Dask by one thread."""
+    model, shards = folder / "m.punoise", folder / "shards"
+    shards.mkdir()
+    for number in range(SHARDS):
+        write_features(shards / f"{number:02}.parquet", rows // SHARDS, 0.2, 10 + number)
+    command = ["score", "--model", model, "--table", shards]
+    seconds = {
+        "one process, one thread": punoise(*command, "--out", f"{folder}/s0/", threads=1).seconds
+    }
+    for workers in (1, 2):
+        with cluster(folder, workers) as address:
+            out = f"{folder}/s{workers}/"
+            small = ["score", "--model", model, "--table", folder / "u.parquet"]
+            punoise(*small, "--out", f"{folder}/warm{workers}/", "--dask", address)  # imports
+            run = punoise(*command, "--out", out, "--dask", address)
+            seconds[f"{workers} Dask worker{'s' * (workers > 1)}"] = run.seconds
+        same = all(
+            path.read_bytes() == Path(out, path.name).read_bytes()
+            for path in Path(folder, "s0").iterdir()
+        )
+        assert same, "the outputs differ"
+    one, two = list(seconds.values())[1:]
+    lines = [f"| score, {rows:.0e} × 20 rows in {SHARDS} shards | s |", "|---|---|"]
+    lines += [f"| {name} | {value:.1f} |" for name, value in seconds.items()]
+    lines += [
+        "",
+        f"Two workers are {one / two:.2f} × as fast as one; all outputs are the same bytes.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=float, nargs="*", default=[1e5, 1e6, 1e7, 1e8])
+    parser.add_argument("--feature-rows", type=float, nargs="*", default=[1e5, 1e6, 1e7, 2e7])
+    parser.add_argument("--dask-rows", type=float, default=4e6)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--scratch", type=Path, help="where the tables are made")
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(dir=options.scratch))
+    parts: list[tuple[str, Callable[[], str]]] = [
+        ("Scores", lambda: scores_table(folder, [int(n) for n in options.rows])),
+        (
+            "Features",
+            lambda: features_table(folder, [int(n) for n in options.feature_rows], options.threads),
+        ),
+        ("Dask", lambda: dask_table(folder, int(options.dask_rows))),
+    ]
+    try:
+        text = "\n".join(f"### {title}\n\n{part()}" for title, part in parts)
+    finally:
+        shutil.rmtree(folder)
+    protocol.report(options.results / "scale.md", "Scale", text)
+
+
+if __name__ == "__main__":
+    main()

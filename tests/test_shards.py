@@ -1,0 +1,311 @@
+"""Tables in shards: the same answers and rows as from one file, in one process or on Dask."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from pu_noise_cli import shards
+
+FAST = ("--classifier", "logistic", "--max-train-rows", "120")
+N_SHARDS = 5
+
+
+@pytest.fixture
+def sharded(tmp_path, frames) -> list[str]:
+    """The tables, the unlabeled one cut into shards of different sizes."""
+    labeled, unlabeled = frames
+    (tmp_path / "u").mkdir()
+    labeled.to_parquet(tmp_path / "l.parquet")
+    unlabeled.to_parquet(tmp_path / "whole.parquet")
+    cuts = [0, 10, 200, 201, 300, len(unlabeled)]
+    for i in range(N_SHARDS):
+        unlabeled[cuts[i] : cuts[i + 1]].to_parquet(tmp_path / "u" / f"part{i}.parquet")
+    return ["--labeled", tmp_path / "l.parquet", "--unlabeled", tmp_path / "u"]
+
+
+def whole(tmp_path: Path) -> list[object]:
+    return ["--labeled", tmp_path / "l.parquet", "--unlabeled", tmp_path / "whole.parquet"]
+
+
+def table(path: Path) -> pd.DataFrame:
+    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "provenance.json"
+    }
+
+
+def test_shards_have_the_rows_of_one_table(sharded, punoise, tmp_path):
+    punoise("transform", *whole(tmp_path), *FAST, "--out", tmp_path / "s.parquet")
+    punoise("transform", *sharded, *FAST, "--out", f"{tmp_path}/scores/")
+    pd.testing.assert_frame_equal(table(tmp_path / "s.parquet"), table(tmp_path / "scores"))
+    for scores in ("s.parquet", "scores"):
+        punoise("estimate-prior", "--scores", tmp_path / scores, "--out", tmp_path / f"{scores}.p")
+    assert (tmp_path / "s.parquet.p").read_bytes() == (tmp_path / "scores.p").read_bytes()
+    posterior = ["posterior", "--prior", tmp_path / "scores.p", "--scores"]
+    punoise(*posterior, tmp_path / "s.parquet", "--out", tmp_path / "q.parquet")
+    punoise(*posterior, tmp_path / "scores", "--out", f"{tmp_path}/posterior/")
+    pd.testing.assert_frame_equal(table(tmp_path / "q.parquet"), table(tmp_path / "posterior"))
+    manifest = json.loads((tmp_path / "posterior" / shards.MANIFEST).read_text())
+    assert [entry["file"] for entry in manifest["shards"]] == [
+        "labeled-l.parquet",
+        *(f"unlabeled-part{i}.parquet" for i in range(N_SHARDS)),
+    ]
+    assert manifest["rows"] == len(table(tmp_path / "q.parquet"))
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.parametrize("extra", [(), ("--id-column", "name"), ("--group-column", "name")])
+def test_files_scored_one_by_one_are_the_transform(form, extra, punoise, frames, tmp_path):
+    labeled, unlabeled = (f.assign(name=[f"r{i % 40}" for i in range(len(f))]) for f in frames)
+    if not extra:
+        labeled, unlabeled = labeled.drop(columns="name"), unlabeled.drop(columns="name")
+    save = {"parquet": "to_parquet", "csv": "to_csv"}[form]
+    parts = {"labeled": [labeled], "unlabeled": [unlabeled[:150], unlabeled[150:]]}
+    for name, frames_of in parts.items():
+        (tmp_path / name).mkdir()
+        for i, part in enumerate(frames_of):
+            getattr(part, save)(tmp_path / name / f"{i}.{form}", index=False)
+    tables = ["--labeled", tmp_path / "labeled", "--unlabeled", tmp_path / "unlabeled"]
+    punoise("transform", *tables, *FAST, *extra, "--out", tmp_path / "s.tsv")
+    punoise("train", *tables, *FAST, *extra, "--out", tmp_path / "m.punoise")
+    ids = extra if "--id-column" in extra else ()
+    rows, sketches = [], []
+    for name, frames_of in parts.items():
+        for i in range(len(frames_of)):
+            out = tmp_path / f"{name}{i}.tsv"
+            source = ["--table", tmp_path / name / f"{i}.{form}", "--set", name]
+            punoise("score", "--model", tmp_path / "m.punoise", *source, *ids, "--out", out)
+            rows.append(pd.read_csv(out, sep="\t"))
+            sketches.append(tmp_path / f"{name}{i}.sketch")
+            punoise("sketch", "--scores", out, "--out", sketches[-1])
+    pd.testing.assert_frame_equal(
+        pd.concat(rows, ignore_index=True), pd.read_csv(tmp_path / "s.tsv", sep="\t")
+    )
+    punoise("estimate-prior", "--scores", tmp_path / "s.tsv", "--out", tmp_path / "p.json")
+    punoise("estimate-prior", "--sketch", *sketches[::-1], "--out", tmp_path / "p2.json")
+    assert (tmp_path / "p.json").read_bytes() == (tmp_path / "p2.json").read_bytes()
+    punoise("merge-sketches", *sketches, "--out", tmp_path / "all.sketch")
+    posterior = ["posterior", "--prior", tmp_path / "p.json", "--out", "-", "--scores"]
+    parts_out = [
+        punoise(
+            *posterior, sketch.with_suffix(".tsv"), "--sketch", tmp_path / "all.sketch"
+        ).out.decode()
+        for sketch in sketches
+    ]
+    header = parts_out[0].split("\n")[0]
+    joined = header + "\n" + "".join(out.removeprefix(header + "\n") for out in parts_out)
+    assert joined == punoise(*posterior, tmp_path / "s.tsv").out.decode()
+
+
+def test_a_combined_table_is_scored_file_by_file(punoise, frames, tmp_path):
+    labeled, unlabeled = frames
+    both = pd.concat([labeled.assign(known=1), unlabeled.assign(known=0)]).sample(
+        frac=1, random_state=0
+    )
+    (tmp_path / "t").mkdir()
+    for i, part in enumerate((both[:200], both[200:])):
+        part.to_parquet(tmp_path / "t" / f"{i}.parquet")
+    columns = ("--label-column", "known")
+    punoise("transform", "--table", tmp_path / "t", *columns, *FAST, "--out", tmp_path / "s.tsv")
+    punoise("train", "--table", tmp_path / "t", *columns, *FAST, "--out", tmp_path / "m")
+    score = ["score", "--model", tmp_path / "m", *columns, "--out", "-", "--table"]
+    out = [punoise(*score, tmp_path / "t" / f"{i}.parquet").out.decode() for i in range(2)]
+    assert out[0] + out[1].split("\n", 1)[1] == (tmp_path / "s.tsv").read_text()
+
+
+def test_what_does_not_fit_the_training_tables_is_said(sharded, punoise, frames, tmp_path):
+    model = ["score", "--model", tmp_path / "m", "--out", tmp_path / "s.tsv"]
+    punoise("train", *sharded, *FAST, "--out", tmp_path / "m")
+    other = tmp_path / "other.parquet"
+    frames[1].to_parquet(other)
+    result = punoise(*model, "--table", other, "--set", "unlabeled", expect=3)
+    assert "was not trained on it but on part0.parquet" in result.err
+    frames[1][:5].to_parquet(tmp_path / "part1.parquet")
+    result = punoise(*model, "--table", tmp_path / "part1.parquet", "--set", "unlabeled", expect=3)
+    assert "part1.parquet: has 5 rows, and had 190" in result.err
+    assert not (tmp_path / "s.tsv").exists()
+    punoise(
+        "transform", *sharded, *FAST, "--out", tmp_path / "x.tsv", "--model-out", tmp_path / "n"
+    )
+    plain = [*model[:2], tmp_path / "n", *model[3:]]
+    result = punoise(*plain, "--table", other, "--set", "unlabeled", expect=2)
+    assert "'train' writes one" in result.err
+
+
+def test_shards_that_are_there_are_kept_on_resume(sharded, punoise, tmp_path, monkeypatch):
+    out = f"{tmp_path}/scores/"
+    punoise("transform", *sharded, *FAST, "--out", out)
+    before = contents(tmp_path / "scores")
+    stamps = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "scores").glob("*.parquet")}
+    (tmp_path / "scores" / "unlabeled-part2.parquet").unlink()
+    (tmp_path / "scores" / "unlabeled-part3.parquet").write_bytes(b"torn")
+    (tmp_path / "scores" / shards.MANIFEST).unlink()
+    punoise("transform", *sharded, *FAST, "--out", out, "--resume")
+    assert contents(tmp_path / "scores") == before
+    new = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "scores").glob("*.parquet")}
+    made = {name for name in stamps if stamps[name] != new[name]}
+    assert made == {"unlabeled-part2.parquet", "unlabeled-part3.parquet"}
+    # with another seed none of them is the same
+    punoise("transform", *sharded, *FAST, "--out", out, "--resume", "--seed", "1")
+    assert all(v != before[k] for k, v in contents(tmp_path / "scores").items())
+
+
+def test_sharded_run_equals_the_plain_one(sharded, punoise, tmp_path):
+    punoise("run", *whole(tmp_path), *FAST, "--out-dir", tmp_path / "plain")
+    punoise("run", *sharded, *FAST, "--out-dir", tmp_path / "run", "--shards")
+    for name in ("scores", "posterior"):
+        pd.testing.assert_frame_equal(
+            table(tmp_path / "plain" / f"{name}.parquet"), table(tmp_path / "run" / name)
+        )
+    for name in ("prior.json", "model.punoise"):
+        assert (tmp_path / "plain" / name).read_bytes() == (tmp_path / "run" / name).read_bytes()
+
+
+def test_bad_targets_for_shards(sharded, punoise, tables, tmp_path):
+    result = punoise("transform", *tables, *FAST, "--out", f"{tmp_path}/x/", expect=2)
+    assert "shards are made of Parquet files" in result.err
+    (tmp_path / "y").mkdir()
+    (tmp_path / "y" / "mine.parquet").write_bytes(b"")
+    result = punoise("transform", *sharded, *FAST, "--out", f"{tmp_path}/y/", expect=2)
+    assert "holds 'mine.parquet'" in result.err
+    result = punoise(
+        "transform", *sharded, *FAST, "--out", tmp_path / "z.tsv", "--resume", expect=2
+    )
+    assert "end in '/'" in result.err
+
+
+# ---- Dask: a real scheduler and real worker processes
+
+
+@contextlib.contextmanager
+def _process(module: str, *args: object, until: str, log: Path) -> Iterator[re.Match[str]]:
+    """A process in the background that has said what it is to say; it is killed at the end."""
+    command = [sys.executable, "-m", module, *map(str, args)]
+    with open(log, "wb") as file:
+        process = subprocess.Popen(command, stderr=file, stdout=file, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 60
+        while not (found := re.search(until, log.read_text())):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+        yield found
+    finally:
+        _kill(process.pid)
+        process.wait()
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory) -> Iterator[str]:
+    pytest.importorskip("distributed", reason="Dask is not installed")
+    log = tmp_path_factory.mktemp("dask") / "scheduler.log"
+    module, options = "distributed.cli.dask_scheduler", ("--host", "127.0.0.1", "--port", 0)
+    with _process(
+        module, *options, "--no-dashboard", until=r"Scheduler at:\s+(tcp://\S+)", log=log
+    ) as found:
+        yield found[1]
+
+
+@contextlib.contextmanager
+def worker(scheduler: str, folder: Path, name: str) -> Iterator[int]:
+    """A worker of one thread; gives its process id."""
+    (folder / name).mkdir()
+    options = ("--nthreads", 1, "--no-dashboard", "--no-nanny", "--local-directory", folder / name)
+    module, log, pid_file = (
+        "distributed.cli.dask_worker",
+        folder / f"{name}.log",
+        folder / name / "p",
+    )
+    with _process(
+        *(module, scheduler, *options, "--pid-file", pid_file), until="Registered to:", log=log
+    ):
+        yield int(pid_file.read_text())
+
+
+def shell(*args: object, expect: int = 0) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, as a Dask client leaves threads behind."""
+    command = [sys.executable, "-m", "pu_noise_cli", *map(str, args)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == expect, result.stderr
+    return result
+
+
+def test_dask_writes_the_bytes_of_the_local_run(scheduler, sharded, punoise, tmp_path):
+    punoise("run", *sharded, *FAST, "--out-dir", tmp_path / "local", "--shards")
+    with worker(scheduler, tmp_path, "w1"), worker(scheduler, tmp_path, "w2"):
+        shell("run", *sharded, *FAST, "--out-dir", tmp_path / "dask", "--dask", scheduler)
+        prior = shell("estimate-prior", "--scores", tmp_path / "dask/scores", "--dask", scheduler)
+        direct = shell("estimate-prior", *sharded, *FAST, "--dask", scheduler)
+    assert contents(tmp_path / "dask") == contents(tmp_path / "local")
+    assert prior.stdout == (tmp_path / "local" / "prior.json").read_text() == direct.stdout
+
+
+def test_an_error_on_a_worker_is_an_error_here(scheduler, sharded, frames, tmp_path):
+    frames[1].assign(a=float("inf")).to_parquet(tmp_path / "u" / "part3.parquet")
+    command = ("transform", *sharded, *FAST, "--out", f"{tmp_path}/s/", "--dask", scheduler)
+    with worker(scheduler, tmp_path, "w"):
+        result = shell(*command, expect=3)
+    assert "part3.parquet: column 'a'" in result.stderr
+    assert not (tmp_path / "s" / shards.MANIFEST).exists()
+
+
+def test_no_scheduler_is_a_usage_error(sharded, tmp_path, punoise, monkeypatch):
+    pytest.importorskip("distributed", reason="Dask is not installed")
+    monkeypatch.setattr("pu_noise_cli.engine.CONNECT_SECONDS", 1)
+    command = ("transform", *sharded, *FAST, "--out", f"{tmp_path}/s/")
+    result = punoise(*command, "--dask", "tcp://127.0.0.1:9", expect=2)
+    assert "no scheduler answers" in result.err
+
+
+def test_a_worker_killed_in_the_middle_changes_nothing(scheduler, frames, tmp_path):
+    labeled, unlabeled = frames
+    (tmp_path / "u").mkdir()
+    for i in range(12):
+        rows = unlabeled.sample(20_000, replace=True, random_state=i, ignore_index=True)
+        rows.to_parquet(tmp_path / "u" / f"{i:02}.parquet")
+    labeled.to_parquet(tmp_path / "l.parquet")
+    tables = ("--labeled", tmp_path / "l.parquet", "--unlabeled", tmp_path / "u")
+    shell("train", *tables, "--max-train-rows", 500, "--out", tmp_path / "m")
+    score = ("score", "--model", tmp_path / "m", "--table", tmp_path / "u", "--out")
+    shell(*score, f"{tmp_path}/local/")
+    out = tmp_path / "dask"
+    with worker(scheduler, tmp_path, "w1"), worker(scheduler, tmp_path, "w2") as doomed:
+        command = [*score, f"{out}/", "--dask", scheduler]
+        running = subprocess.Popen([sys.executable, "-m", "pu_noise_cli", *map(str, command)])
+        deadline = time.monotonic() + 60
+        while not list(out.glob("[0-9]*.parquet")):
+            assert time.monotonic() < deadline
+            assert running.poll() is None
+            time.sleep(0.01)
+        _kill(doomed)
+        done = len(list(out.glob("[0-9]*.parquet")))
+        assert running.wait(120) == 0
+    assert done < 12, "all was done before the worker was killed"
+    for path in out.glob(".*.tmp"):  # of the killed worker; never read as a shard
+        path.unlink()
+    assert contents(out) == contents(tmp_path / "local")
+    assert sum(pq.read_metadata(path).num_rows for path in out.glob("*.parquet")) == 240_000
