@@ -13,7 +13,7 @@ from .shards import Job
 
 Result = TypeVar("Result")
 RowsDone = Callable[[int], None]
-FAN_IN = 16  # results that one task merges
+FAN_IN = 16  # results that are merged at a time
 CONNECT_SECONDS = 30
 RETRIES = 3  # of a task that failed with its worker
 
@@ -47,7 +47,12 @@ class Local:
         return function(*args, **local)
 
     def reduce(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Result:
-        return step.merge([step(job, done, self.threads) for job in jobs])
+        results: list[Result] = []
+        for job in jobs:
+            results.append(step(job, done, self.threads))
+            if len(results) == FAN_IN:  # not to hold the results of thousands of shards
+                results = [step.merge(results)]
+        return step.merge(results)
 
 
 class Dask:
