@@ -3,15 +3,25 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check clean
+.PHONY: demo example test test-slurm lint-galaxy check clean
 
 demo: $(VENV)/.installed
 	$(BIN)/punoise simulate --out-dir demo --alpha 0.2 --beta 0.95
 	$(BIN)/punoise run --labeled demo/labeled.csv --unlabeled demo/unlabeled.csv --out-dir demo/results
 	@echo "truth  alpha 0.2000, beta 0.9500"
 
-test: $(VENV)/.installed
+example: $(VENV)/.workflow
+	cd snakemake_example && PATH="$(abspath $(BIN)):$$PATH" snakemake --cores 2
+	@cat snakemake_example/results/summary.tsv
+
+test: $(VENV)/.workflow
 	$(BIN)/python -m pytest -n 2
+
+test-slurm: $(VENV)/.workflow  # as root; starts a one-node SLURM of its own
+	tests/slurm.sh $(BIN)/python -m pytest -m slurm
+
+lint-galaxy: $(VENV)/.planemo
+	PATH="$(abspath $(BIN)):$$PATH" $(VENV)/planemo/bin/planemo lint galaxy
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -24,5 +34,15 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@
 
+# the workflow tools are many: a demo does without
+$(VENV)/.workflow: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[workflow]'
+	@touch $@
+
+$(VENV)/.planemo: $(VENV)/.installed  # pins much, so it has an environment of its own
+	$(PYTHON) -m venv $(VENV)/planemo
+	$(VENV)/planemo/bin/python -m pip install --quiet --disable-pip-version-check planemo
+	@touch $@
+
 clean:
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo $(addprefix snakemake_example/,benchmarks inputs logs results .snakemake)

@@ -1,0 +1,125 @@
+"""At home in a shell: completion, help, pipes, process substitution, many at a time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pu_noise_cli import cli
+
+BIN = Path(sys.executable).parent
+ENV = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "PUNOISE_THREADS": "1"}
+
+
+def shell(script: str, folder: Path, name: str = "bash") -> str:
+    options = ["-o", "pipefail"] if name == "bash" else []
+    command = [name, *options, "-e"] if name != "fish" else [name]
+    done = subprocess.run(
+        [*command, "-c", script], cwd=folder, env=ENV, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def folder(tables, tmp_path) -> Path:
+    """A directory with labeled.csv and unlabeled.csv."""
+    return tmp_path
+
+
+PRIOR = "punoise estimate-prior --quiet --classifier logistic"
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_the_completion_script_loads(name, tmp_path):
+    if shutil.which(name) is None:
+        pytest.skip(f"{name} is not installed")
+    script = f"_PUNOISE_COMPLETE={name}_source punoise > completion"
+    shell(script if name != "fish" else f"env {script}", tmp_path, name)
+    init = "autoload -U compinit && compinit -D -u\n" if name == "zsh" else ""
+    shown = {"bash": "complete -p punoise", "zsh": "print $_comps[punoise]"}
+    show = shown.get(name, "complete -c punoise")
+    assert "punoise" in shell(f"{init}source ./completion\n{show}", tmp_path, name)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("punoise est", "plain,estimate-prior"),
+        ("punoise estimate-prior --unl", "plain,--unlabeled"),
+        ("punoise estimate-prior --method alphamax-n", "plain,alphamax-n\nplain,alphamax-nm"),
+        ("punoise posterior --scores re", "file,re"),
+        ("punoise summarize re", "file,re"),
+        ("punoise estimate-prior --sample re", ""),
+    ],
+)
+def test_words_complete(words, expected, tmp_path):
+    position = len(words.split()) - 1
+    request = f"COMP_WORDS='{words}' COMP_CWORD={position} _PUNOISE_COMPLETE=bash_complete punoise"
+    assert shell(request, tmp_path).strip() == expected
+
+
+@pytest.mark.parametrize("name", list(cli.cli.commands))
+def test_help_has_an_example_of_each_command(name, punoise):
+    text = punoise(name, "--help").out.decode()
+    examples = [line.strip() for line in text.splitlines() if line.startswith("  punoise ")]
+    assert any(example.startswith(f"punoise {name} ") for example in examples)
+    for example in examples:
+        command, *words = example.split()[1:]
+        parameters = cli.cli.commands[command].params
+        known = {option for p in parameters for option in (*p.opts, *p.secondary_opts)}
+        assert {word for word in words if word.startswith("--")} <= known
+
+
+def test_process_substitution(folder):
+    shell(f"{PRIOR} --labeled labeled.csv --unlabeled unlabeled.csv --out plain.json", folder)
+    shell(
+        f"gzip --keep labeled.csv\n"
+        f"{PRIOR} --labeled <(cat labeled.csv.gz) --unlabeled <(cat unlabeled.csv)"
+        " --out >(cat > fifo.json); wait",
+        folder,
+    )
+    assert (folder / "fifo.json").read_bytes() == (folder / "plain.json").read_bytes()
+
+
+def test_a_pipe_of_commands_gives_what_files_do(folder):
+    tables = "--labeled labeled.csv --classifier logistic --quiet"
+    shell(
+        f"punoise transform {tables} --unlabeled unlabeled.csv --out scores.tsv\n"
+        "punoise estimate-prior --quiet --scores scores.tsv --out prior.json\n"
+        "punoise posterior --quiet --scores scores.tsv --prior prior.json --out posterior.tsv",
+        folder,
+    )
+    piped = shell(
+        f"tr , '\\t' < unlabeled.csv | punoise transform {tables} --unlabeled - --out -"
+        " | tee piped.tsv | punoise posterior --quiet --scores -"
+        " --prior <(punoise estimate-prior --quiet --scores scores.tsv) --out -",
+        folder,
+    )
+    assert (folder / "piped.tsv").read_text() == (folder / "scores.tsv").read_text()
+    assert piped == (folder / "posterior.tsv").read_text()
+
+
+def test_a_closed_pipe_is_quiet(folder):
+    script = "set +o pipefail; punoise schema prior 2> err | head -n 1; test ! -s err"
+    assert shell(script, folder) == "{\n"
+
+
+@pytest.mark.parametrize(
+    "many",
+    ["xargs -P 2 -I{} sh -c '{}'", "parallel -j 2"],
+    ids=["xargs", "parallel"],
+)
+def test_many_at_a_time(many, folder):
+    if shutil.which(many.split()[0]) is None:
+        pytest.skip(f"{many.split()[0]} is not installed")
+    one = f"{PRIOR} --labeled labeled.csv --unlabeled unlabeled.csv --sample"
+    shell(f"for i in 1 2 3; do echo {one} $i --out $i.json; done | {many}", folder)
+    rows = shell("punoise summarize 1.json 2.json 3.json", folder).splitlines()
+    assert [row.split("\t")[0] for row in rows] == ["sample", "1", "2", "3"]
+    assert len({row.split("\t", 1)[1] for row in rows[1:]}) == 1
