@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 
 from .errors import Notice
+from .isotonic import isotonic
 from .sketch import FloatArray, IntArray, Sketch
 
 MEAN_TOLERANCE = 0.005
@@ -155,7 +156,8 @@ def _isotonic(sketch: Sketch, prior: PriorShares) -> Callable[[float], FloatArra
     odds = sketch.n_labeled / sketch.n_unlabeled * (low + (high - low) * _expit(LOGITS))
     log_likelihood = labeled[:, None] * np.log(odds) - rows[:, None] * np.log1p(odds)
     p = (_paths(log_likelihood, RISES * np.diff(place)) * _expit(LOGITS)).sum(1)
-    logits = np.interp(_logit_rank(total), place, np.log(_odds(_pooled(p, rows))))
+    p, _ = isotonic(p, rows)  # it decreases only where many rows insist on it
+    logits = np.interp(_logit_rank(total), place, np.log(_odds(p)))
     return lambda scale: _expit(logits + np.log(scale))
 
 
@@ -213,13 +215,6 @@ def _rise() -> FloatArray:
     chance = np.where(by > 0, (RISE + by.clip(0)) ** -2, 0.0)
     chance[-1, -1] = 1  # there is no higher level
     return np.asarray(chance / chance.sum(1, keepdims=True))
-
-
-def _pooled(p: FloatArray, rows: IntArray) -> FloatArray:
-    """Isotonic regression of p: it decreases only where many rows insist on it."""
-    from scipy.optimize import isotonic_regression
-
-    return np.asarray(isotonic_regression(p, weights=rows).x)
 
 
 def _platt(sketch: Sketch, prior: PriorShares) -> Callable[[float], FloatArray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..isotonic import isotonic
 from ..sketch import FloatArray, Sketch
 from .base import Estimate, Settings, register
 
@@ -29,9 +30,7 @@ def elkan_noto(sketch: Sketch, settings: Settings) -> Estimate:
 
 def calibrated(sketch: Sketch) -> tuple[FloatArray, FloatArray]:
     """Labeled and all rows in each block of the isotonic regression of S on the score."""
-    from scipy.optimize import isotonic_regression
-
     rows = sketch.labeled + sketch.unlabeled
     labeled, rows = sketch.labeled[rows > 0], rows[rows > 0]  # a resampled sketch has empty cells
-    starts = isotonic_regression(labeled / rows, weights=rows).blocks[:-1]
+    _, starts = isotonic(labeled / rows, rows)
     return np.add.reduceat(labeled, starts), np.add.reduceat(rows, starts)

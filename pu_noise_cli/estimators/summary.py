@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..isotonic import isotonic
 from ..sketch import FloatArray, Sketch
 from .base import corrected
 from .bound import best_bins
@@ -83,10 +84,8 @@ def _coarse(labeled: FloatArray, unlabeled: FloatArray) -> tuple[FloatArray, Flo
 
 def _isotonic_share(labeled: FloatArray, unlabeled: FloatArray) -> FloatArray:
     """The maximum-likelihood share of labeled rows in each cell, increasing with the score."""
-    from scipy.optimize import isotonic_regression
-
     total = labeled + unlabeled
-    return np.asarray(isotonic_regression(labeled / total, weights=total).x)
+    return isotonic(labeled / total, total)[0]
 
 
 def _profile(labeled: FloatArray, unlabeled: FloatArray, share: FloatArray) -> FloatArray:
