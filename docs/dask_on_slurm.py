@@ -10,7 +10,7 @@ import sys
 from dask_jobqueue import SLURMCluster
 
 if __name__ == "__main__":
-    with SLURMCluster(cores=1, processes=1, memory="4GB", walltime="04:00:00") as cluster:
+    with SLURMCluster(cores=1, processes=1, memory="2GB", walltime="04:00:00") as cluster:
         cluster.scale(jobs=20)
         command = ["punoise", *sys.argv[1:], "--dask", cluster.scheduler_address]
         sys.exit(subprocess.run(command).returncode)
