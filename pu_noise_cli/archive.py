@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
@@ -37,7 +36,7 @@ def read_archive(name: str, file: BinaryIO, form: str) -> tuple[dict[str, Any], 
             arrays = {key: stored[key] for key in stored.files}
         header = json.loads(bytes(arrays.pop("header")))
         found = header["format"]
-    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError, OSError) as error:
+    except Exception as error:  # of zipfile, zlib, numpy, tokenize, json: there is no end to them
         raise InputError(f"{name}: not a punoise {kind}") from error
     if found != form:
         raise InputError(f"{name}: has format {found!r}; this punoise reads {form!r}")
@@ -51,12 +50,19 @@ def sketch_arrays(sketch: Sketch) -> Arrays:
 
 def sketch_of(arrays: Mapping[str, NDArray[Any]], level: int) -> Sketch:
     """The sketch that sketch_arrays() took apart; what cannot be one is a ValueError."""
-    sketch = Sketch(**{name: arrays[name] for name in SKETCH_ARRAYS}, level=level)
-    shapes = {array.shape for array in (sketch.edges, sketch.labeled, sketch.unlabeled)}
-    if shapes != {(len(sketch.edges),)} or not 0 <= level < 64:
+    edges, labeled, unlabeled = parts = [arrays[name] for name in SKETCH_ARRAYS]
+    if [part.dtype for part in parts] != [np.float64, np.int64, np.int64]:
+        raise ValueError("a sketch has edges and counts")
+    if {part.shape for part in parts} != {(len(edges),)}:
         raise ValueError("the arrays of a sketch have one shape")
-    if not np.isfinite(sketch.edges).all() or (np.diff(sketch.edges) <= 0).any():
-        raise ValueError("the cells of a sketch are in order")
+    if (np.minimum(labeled, unlabeled) < 0).any() or (labeled + unlabeled == 0).any():
+        raise ValueError("every cell of a sketch has rows")
+    if type(level) is not int or not 0 <= level < 64 or not np.isfinite(edges).all():
+        raise ValueError("the cells of a sketch are those of a grid")
+    sketch = Sketch(edges, labeled, unlabeled, level)
+    itself = Sketch.merge([sketch])
+    if itself.level != level or not np.array_equal(itself.edges, edges):
+        raise ValueError("the cells of a sketch are in order, and not too many")
     return sketch
 
 

@@ -27,6 +27,7 @@ from .options import (
     NUMBER,
     SHARE,
     FileName,
+    check_dask,
     check_table_out,
     column_options,
     common_options,
@@ -95,20 +96,23 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     """Scores, prior and posteriors in one go.
 
     Writes scores, prior.json, posterior, model.punoise, report.html and provenance.json into DIR.
-    Nothing there changes unless all steps succeed.
+    Nothing there changes unless all steps succeed, but for shards, which are written in place.
 
     \b
     punoise run --labeled labeled.csv --unlabeled unlabeled.csv --out-dir results
     """
     from . import pipeline
     from .engine import open_engine
-    from .outputs import make_directory, write_json
+    from .outputs import check_distinct, make_directory, write_json
 
     console = _start(given)
     out_dir = given["out_dir"]
     sharded = given["shards"] or given["dask"] is not None
     if given["resume"] and not sharded:
         raise UsageError("--resume goes with --shards")
+    if sharded and given["table_format"] != "parquet":
+        raise UsageError(f"--format {given['table_format']}: shards are Parquet files")
+    check_distinct([os.path.join(out_dir, name) for name in pipeline.RUN_OUTPUTS], _inputs(given))
     settings = pipeline.RunSettings(
         transform_settings(given),
         estimation_settings(given),
@@ -243,6 +247,8 @@ def score(**given: Any) -> None:
         raise UsageError("give either --set or --label-column, not both")
     stored = load_model(given["model"], read_bytes(given["model"]))
     known = label_column is not None or set_name is not None
+    if known and given["out"].endswith("/"):
+        raise UsageError("--set and --label-column write one table: 'transform' writes shards")
     if known and stored.scorer is None:
         raise UsageError(f"{given['model']}: does not know its training rows; 'train' writes one")
     table = open_table(given["table"])
@@ -260,8 +266,6 @@ def score(**given: Any) -> None:
     if extra:
         console.say(f"punoise: {table.name}: not in the model and left out: {', '.join(extra)}")
     if known and stored.scorer is not None:
-        if given["out"].endswith("/"):
-            raise UsageError("--set and --label-column write one table: 'transform' writes shards")
         labeled = None if set_name is None else set_name == "labeled"
         count = pipeline.score_training_rows(
             rows, stored.scorer, labeled, given["threads"], given["out"]
@@ -366,7 +370,9 @@ def estimate_prior(ctx: click.Context, /, **given: Any) -> None:
     help="For new rows, that is scores by 'score': calibrate by the rows MODEL was trained on.",
 )
 @click.option(
-    "--sketch", metavar="SKETCH", help="For a part of the scores: calibrate by the sketch of all."
+    "--sketch",
+    metavar="SKETCH",
+    help="For a part of the scores, or for new ones: calibrate by the sketch of all.",
 )
 @click.option("--bounds", is_flag=True, help="Add one-sided 95 % bounds on the posterior.")
 @click.option("--fdr", type=SHARE, help="Add a column 'call': the fdr is at most this.")
@@ -408,7 +414,9 @@ def posterior(**given: Any) -> None:
     if given["evidence"] is not None:
         population = prior.alpha if target is None else target
         rule = levels(given["evidence"], read_rule(given["evidence"]), population)
-    scored = ScoredRows.open(given["scores"], with_set=given["model"] is None)
+    scored = ScoredRows.open(
+        given["scores"], with_set=None if given["sketch"] is not None else given["model"] is None
+    )
     check_table_out(given, scored.rows)
     with open_engine(given["dask"], given["threads"]) as engine:
         sketch = pipeline.calibration_sketch(
@@ -625,10 +633,9 @@ def _start(given: dict[str, Any]) -> Console:
 
 def _inputs(given: dict[str, Any]) -> list[str | None]:
     """The files a command reads, which none of its outputs may replace."""
-    return [
-        given.get(name)
-        for name in ("labeled", "unlabeled", "table", "scores", "prior", "model", "sketch")
-    ]
+    names = ("labeled", "unlabeled", "table", "scores", "prior", "model", "sketch", "evidence")
+    sketches = (*given.get("sketches", ()), *given.get("more_sketches", ()))
+    return [*(given.get(name) for name in names), *sketches]
 
 
 def _prior(ctx: click.Context, console: Console) -> tuple[Prior, Sketch, Sequence[Notice]]:
@@ -658,9 +665,12 @@ def _prior(ctx: click.Context, console: Console) -> tuple[Prior, Sketch, Sequenc
             sketch = pipeline.merged_sketch(sketches)
             check_sizes(sketches[0], sketch.n_labeled, sketch.n_unlabeled)
         elif given["scores"] is not None:
-            sketch = pipeline.sketch_scores(ScoredRows.open(given["scores"]), console, engine)
+            scored = ScoredRows.open(given["scores"])
+            check_dask(given, scored.rows)
+            sketch = pipeline.sketch_scores(scored, console, engine)
         else:
             rows, transform = open_rows(given), transform_settings(given)
+            check_dask(given, rows)
             sketch, trained = pipeline.transform(rows, transform, console, engine, None)
             notices = trained.notices
             if pipeline.needs_features(given["method"]):

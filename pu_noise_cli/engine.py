@@ -5,17 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from typing import Any, Protocol, TypeVar
 
 from . import __version__
 from .errors import UsageError
 from .shards import Job
+from .tables import read_json
 
 Result = TypeVar("Result")
 RowsDone = Callable[[int], None]
 FAN_IN = 16  # results that are merged at a time
 CONNECT_SECONDS = 30
-RETRIES = 3  # of a task that failed with its worker
 
 
 class Step(Protocol[Result]):
@@ -66,8 +67,8 @@ class Dask:
         self.client = client
 
     def call(self, function: Callable[..., Result], *args: Any, **local: Any) -> Result:
-        task = self.client.submit(_call, __version__, function, *args, pure=False, retries=RETRIES)
-        return task.result()
+        task = self.client.submit(_call, __version__, function, *args, pure=False)
+        return self._result(task)
 
     def reduce(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Result:
         submit = self.client.submit
@@ -75,7 +76,7 @@ class Dask:
         shared = submit(_itself, step, pure=False)
         level = []
         for job in jobs:
-            task = submit(_step, __version__, shared, job, pure=False, retries=RETRIES)
+            task = submit(_step, __version__, shared, job, pure=False)
             task.add_done_callback(lambda _, rows=job.part.num_rows: done(rows or 0))
             level.append(task)
         leaves = level
@@ -83,10 +84,18 @@ class Dask:
             groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
             level = [submit(step.merge, group, pure=False) for group in groups]
         try:
-            return step.merge([level[0].result()])
+            return step.merge([self._result(level[0])])
         except BaseException:
             self.client.cancel(leaves)
             raise
+
+    def _result(self, task: Any) -> Any:
+        from distributed import KilledWorker
+
+        try:
+            return task.result()
+        except (KilledWorker, CancelledError) as error:
+            raise UsageError(f"--dask: the cluster has failed: {error}") from error
 
 
 def _itself(value: Result) -> Result:
@@ -121,10 +130,10 @@ def open_engine(address: str | None, threads: int) -> Iterator[Engine]:
         from distributed import Client
     except ImportError:
         raise UsageError("--dask needs Dask: pip install 'punoise[dask]'") from None
-    where = {"scheduler_file": address} if os.path.isfile(address) else {"address": address}
+    found = read_json(address) if os.path.isfile(address) else {"address": address}
     try:
-        client = Client(**where, timeout=CONNECT_SECONDS, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:
+        client = Client(found["address"], timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise UsageError(f"--dask {address}: no scheduler answers there ({error})") from error
     with client:
         yield Dask(client)

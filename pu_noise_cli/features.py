@@ -98,7 +98,7 @@ def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> NDArray[n
         if len(odd):  # only in new rows: those of the training have all been looked at
             row = int(odd[0])
             text = shown(chunk.batch[column.name][row].as_py())
-            raise chunk.error(column.name, f"has text {text}", row, ", where the model has numbers")
+            raise chunk.error(column.name, f"has text {text}", row, ", where a number is needed")
         if np.isinf(values).any():
             raise _infinite_error(chunk, column.name, int(np.isinf(values).argmax()))
         missing = ~known

@@ -302,6 +302,14 @@ def check_table_out(given: dict[str, Any], rows: Rows) -> None:
     check_table_target(given["out"])
 
 
+def check_dask(given: dict[str, Any], rows: Rows) -> None:
+    """Stop where --dask is to read what workers cannot share among them."""
+    from .shards import check_parquet
+
+    if given["dask"] is not None:
+        check_parquet(rows, f"--dask {given['dask']}")
+
+
 def transform_settings(given: dict[str, Any]) -> TransformSettings:
     """What the user has fixed about the transform."""
     from .transform.scoring import TransformSettings

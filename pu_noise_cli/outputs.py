@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .errors import ClosedPipe, UsageError
-from .tables import COMPRESSIONS, DELIMITERS, Format
+from .tables import COMPRESSIONS, DELIMITERS, PARQUET_KEY, Format, files_of
 
 
 def check_target(name: str) -> None:
@@ -35,7 +35,7 @@ def check_target(name: str) -> None:
 
 def check_distinct(outputs: Iterable[str | None], inputs: Iterable[str | None]) -> None:
     """Stop where two outputs are one file, or one is an input that it would replace."""
-    taken = {os.path.realpath(name) for name in inputs if name and os.path.isfile(name)}
+    taken = {os.path.realpath(file) for name in inputs if name for file in files_of(name)}
     for name in outputs:
         if name and not _is_stdout(name) and not _is_device(name):
             path = os.path.realpath(name)
@@ -136,21 +136,6 @@ def _umask() -> int:
 
 
 ROW_GROUP = 1 << 19  # rows
-PARQUET_KEY = "punoise.key"
-
-
-def parquet_key(name: str) -> str | None:
-    """The key in a Parquet file, if there is such a file and it has one."""
-    import pyarrow.parquet as pq
-
-    try:
-        metadata = pq.read_metadata(name).metadata or {}
-    except (OSError, pa.ArrowException):
-        return None
-    value = metadata.get(PARQUET_KEY.encode())
-    return None if value is None else str(value, "ascii", "replace")
-
-
 WriteBatch = Callable[[pa.RecordBatch], None]
 
 

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,6 +50,7 @@ from .simulate import Simulation
 from .sketch import FloatArray, Sketch
 from .steps import (
     UNIQUE_COLUMNS,
+    DigestFiles,
     PosteriorRows,
     ScoredRows,
     ScoreRows,
@@ -74,6 +77,11 @@ Result = TypeVar("Result")
 
 def train_model(rows: Rows, settings: TransformSettings, console: Console, out: str) -> Trained:
     """Train on the rows, and write the model with what it takes to score them honestly."""
+    for table in rows.tables:
+        names = Counter(os.path.basename(shard.name) for shard in table.shards)
+        name, count = names.most_common(1)[0]
+        if count > 1:
+            raise InputError(f"{table.name}: the files must differ by name: {count} are {name!r}")
     trained = _trained(rows, settings, console, Local(settings.threads))
     with write_atomically(out) as file:
         save_model(StoredModel(trained.model, scorer=trained.scorer), file)
@@ -117,7 +125,8 @@ def _tell(trained: Trained, console: Console) -> None:
 def _score(
     rows: Rows, step: ScoreRows, console: Console, engine: Engine, out: str | None, resume: bool
 ) -> Sketch:
-    made_by = f"{step.digest}:{rows.id_column}" if is_sharded(out) else ""
+    columns = json.dumps([rows.id_column, rows.label_column])
+    made_by = f"{step.digest}:{columns}" if is_sharded(out) else ""
     return _write(rows, step, made_by, "score", console, engine, out, resume)
 
 
@@ -160,13 +169,13 @@ def score_training_rows(
     """
     (table,) = rows.tables
     position = 0 if labeled is not False else 1
-    known = {file.name: file for file in scorer.files[position]}
     if len(scorer.files) != (1 if labeled is None else 2):
         raise UsageError(
             "the model was trained on one table with a label column: use --label-column"
             if labeled is not None
             else "the model was trained on two tables: use --set labeled or --set unlabeled"
         )
+    known = {file.name: file for file in scorer.files[position]}
     parts = []
     for shard in table.shards:
         file = known.get(os.path.basename(shard.name))
@@ -203,7 +212,9 @@ def calibration_sketch(
 ) -> Sketch:
     """The sketch to calibrate by: a file's, that of the model's rows, or that of the scores."""
     if sketch is not None:
-        return load_sketch(sketch, read_bytes(sketch))
+        loaded = load_sketch(sketch, read_bytes(sketch))
+        check_sizes(sketch, loaded.n_labeled, loaded.n_unlabeled)
+        return loaded
     if model is None:
         return sketch_scores(scored, console, engine)
     stored = load_model(model, read_bytes(model))
@@ -294,7 +305,7 @@ def posterior(
     resume: bool = False,
 ) -> PosteriorRows:
     """Write POSTERIOR; returns what was seen of the rows on the way."""
-    made_by = step.digest if is_sharded(out) else ""
+    made_by = f"{step.digest}:{scored.with_set}" if is_sharded(out) else ""
     return _write(scored.rows, step, made_by, "posterior", console, engine, out, resume)
 
 
@@ -365,6 +376,8 @@ def remove_other_outputs(out_dir: str, keep: Iterable[str]) -> None:
     """Remove what an earlier run has left that this one did not write."""
     for name in set(RUN_OUTPUTS) - set(keep):
         Path(out_dir, name).unlink(missing_ok=True)
+    for name in set(RUN_SHARDED) - set(keep):
+        begin(os.path.join(out_dir, name))
 
 
 @dataclass(frozen=True)
@@ -426,7 +439,8 @@ def _run(
     step = WritePosterior(sketch, posterior_columns(calibration, PosteriorRequest()))
     out = f"{folder}/posterior{suffix}"
     found = posterior(ScoredRows.open(scores), step, console, engine, out, resume)
-    made_of = provenance(rows, trained, settings.options)
+    digests = _write(rows, DigestFiles(), "", "digest", console, engine, None)
+    made_of = provenance(rows, digests, trained, settings.options)
     write_json(str(folder / "provenance.json"), made_of)
     from .report.content import content_of_run
     from .report.page import render
@@ -457,7 +471,9 @@ def _write_table(name: str, batch: pa.RecordBatch) -> None:
         write(batch)
 
 
-def provenance(rows: Rows, trained: Trained, options: dict[str, Any]) -> dict[str, Any]:
+def provenance(
+    rows: Rows, digests: Mapping[str, str], trained: Trained, options: dict[str, Any]
+) -> dict[str, Any]:
     """What a run was made of, so that it can be repeated and audited."""
     import platform
 
@@ -466,7 +482,7 @@ def provenance(rows: Rows, trained: Trained, options: dict[str, Any]) -> dict[st
         "punoise_version": __version__,
         "python_version": platform.python_version(),
         "inputs": [
-            {"table": table.name, "file": shard.name, "sha256": shard.sha256()}
+            {"table": table.name, "file": shard.name, "sha256": digests[shard.path]}
             for table in rows.tables
             for shard in table.shards
         ],

@@ -12,14 +12,14 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from . import __version__
 from .errors import InputError, UsageError
-from .outputs import make_directory, parquet_key, write_json
+from .outputs import make_directory, write_json
 from .rows import Rows
-
-MANIFEST = "_manifest.json"
+from .tables import MANIFEST, Shard, parquet_key
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,22 @@ class Job:
 
     part: Rows
     out: str | None = None
-    key: str | None = None  # of a shard: a digest of all it is made from
+    made_by: str | None = None  # of a shard: a digest of all but the rows that it is made from
     resume: bool = False  # whether it may be there already
+
+    @property
+    def source(self) -> Shard:
+        """The file that a shard is made of."""
+        return next(table.shards[0] for table in self.part.tables if table.shards)
+
+    @cached_property
+    def key(self) -> str | None:
+        """Of a shard: a digest of all it is made from, for which its source is read."""
+        if self.made_by is None:
+            return None
+        first_row = next(table.first_row for table in self.part.tables if table.shards)
+        text = f"{self.made_by}:{first_row}:{self.source.sha256()}"
+        return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def is_done(self) -> bool:
@@ -44,15 +58,26 @@ def is_sharded(out: str | None) -> bool:
 
 def check_sharded_target(out: str, rows: Rows) -> None:
     """Stop, before any work is done, where an output cannot be a directory of shards."""
-    for table in rows.tables:
-        for shard in table.shards:
-            if shard.num_rows is None or shard.spool is not None:
-                raise UsageError(f"--out {out}: shards are made of Parquet files, not {shard.name}")
-    make_directory(out)
+    check_parquet(rows, f"--out {out}")
+    if rows.num_rows == 0:
+        raise InputError(f"{rows.tables[0].name}: the table has no rows")
     names = _names(rows)
+    sources = {os.path.realpath(shard.path) for table in rows.tables for shard in table.shards}
+    for name in names:
+        if os.path.realpath(os.path.join(out, name)) in sources:
+            raise UsageError(f"{out}: would overwrite {name!r}, which is an input")
+    make_directory(out)
     for path in Path(out).iterdir():
         if path.name[0] not in "._" and path.name not in names:
             raise UsageError(f"{out}: holds {path.name!r}, which would be read as a shard")
+
+
+def check_parquet(rows: Rows, wanted_by: str) -> None:
+    """Stop where a table is not one of Parquet files, which others can read part by part."""
+    for table in rows.tables:
+        for shard in table.shards:
+            if shard.num_rows is None or shard.spool is not None:
+                raise UsageError(f"{wanted_by}: shards are made of Parquet files, not {shard.name}")
 
 
 def plan(rows: Rows, out: str | None, made_by: str, resume: bool = False) -> list[Job]:
@@ -62,30 +87,29 @@ def plan(rows: Rows, out: str | None, made_by: str, resume: bool = False) -> lis
     """
     if out is None or not is_sharded(out):
         return [Job(rows, out)]
-    jobs = []
-    for part, name in zip(rows.parts(), _names(rows), strict=True):
-        table = next(table for table in part.tables if table.shards)
-        source = f"{made_by}:{table.first_row}:{table.shards[0].fingerprint()}"
-        key = hashlib.sha256(source.encode()).hexdigest()
-        jobs.append(Job(part, os.path.join(os.path.abspath(out), name), key, resume))
-    return jobs
+    return [
+        Job(part, os.path.join(os.path.abspath(out), name), made_by, resume)
+        for part, name in zip(rows.parts(), _names(rows), strict=True)
+    ]
 
 
 def begin(out: str) -> None:
     """Take the manifest away: from now on the directory is incomplete."""
-    Path(out, MANIFEST).unlink(missing_ok=True)
+    if os.path.isdir(out):
+        Path(out, MANIFEST).unlink(missing_ok=True)
 
 
 def finish(out: str, jobs: Sequence[Job]) -> None:
     """Write the manifest, which says that all shards are there."""
     shards = [
         {
-            "file": os.path.basename(job.out or ""),
-            "source": os.path.basename(next(t.shards[0].name for t in job.part.tables if t.shards)),
+            "file": os.path.basename(job.out),
+            "source": os.path.basename(job.source.name),
             "rows": job.part.num_rows,
-            "key": job.key,
+            "key": parquet_key(job.out),
         }
         for job in jobs
+        if job.out is not None
     ]
     document = {
         "schema": "punoise.manifest/1",
@@ -108,4 +132,6 @@ def _names(rows: Rows) -> list[str]:
     if twice or names != sorted(names):
         problem = f"two are {twice[0]!r}" if twice else "by name their order is another one"
         raise InputError(f"the files of a table in shards must differ by name: {problem}")
+    if hidden := [name for name in names if name[0] in "._"]:
+        raise InputError(f"{hidden[0]}: a shard of this name would not be read; rename the file")
     return names

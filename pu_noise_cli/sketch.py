@@ -37,7 +37,7 @@ def _on_grid(scores: FloatArray, level: int, middle: bool = False) -> FloatArray
     bits = (distance.view(np.int64) >> level) << level
     if middle and level:
         bits = np.where((distance == 0) | (distance == 0.5), bits, bits | (1 << (level - 1)))
-    rounded = bits.view(np.float64)
+    rounded = bits.view(np.float64) + 0.0  # as above, of what rounds to it
     return np.where(mirrored, 1.0 - rounded, rounded)
 
 

@@ -83,8 +83,11 @@ class ScoredRows:
     rows: Rows
 
     @classmethod
-    def open(cls, name: str, with_set: bool = True) -> ScoredRows:
+    def open(cls, name: str, with_set: bool | None = True) -> ScoredRows:
+        """The rows of a file; by default they must have a set, with None they may."""
         table = open_table(name)
+        if with_set is None:
+            with_set = "set" in table.columns
         for column in ("id", "set", "score") if with_set else ("id", "score"):
             table.require(column, "labeled and unlabeled scores (new ones need --model)")
         label = "set" if with_set else None
@@ -132,6 +135,20 @@ class SketchScores:
     @staticmethod
     def merge(results: Sequence[Sketch]) -> Sketch:
         return Sketch.merge(results)
+
+
+@dataclass(frozen=True)
+class DigestFiles:
+    """The SHA-256 of files, by their path."""
+
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> dict[str, str]:
+        found = {shard.path: shard.sha256() for table in job.part.tables for shard in table.shards}
+        done(job.part.num_rows or 0)
+        return found
+
+    @staticmethod
+    def merge(results: Sequence[dict[str, str]]) -> dict[str, str]:
+        return {path: digest for found in results for path, digest in found.items()}
 
 
 @dataclass(frozen=True)
@@ -239,5 +256,5 @@ def _writer(job: Job, schema: pa.Schema) -> Iterator[WriteBatch]:
             write(batch)
 
         yield count
-        if rows == 0 and job.key is None:
+        if rows == 0 and job.made_by is None:
             raise InputError(f"{job.part.tables[0].name}: the table has no rows")

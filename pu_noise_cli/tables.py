@@ -40,9 +40,10 @@ MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1": ".parquet"}
 BATCH_ROWS, BATCH_VALUES = 1 << 17, 1 << 22  # at most so many at a time
 AHEAD = 2  # batches read while others are worked on
 BLOCK_BYTES = 1 << 22
-FOOTER_BYTES = 1 << 16
 SNIFF_BYTES = 1 << 20  # at first; more where two rows are longer
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+MANIFEST = "_manifest.json"  # says that all shards of a directory are there
+PARQUET_KEY = "punoise.key"  # of a shard: a digest of all that it was made from
 
 
 @dataclass(frozen=True)
@@ -96,19 +97,16 @@ class Shard:
         with _input_errors(self.name):
             return int(_parquet_file(self).metadata.num_rows)
 
-    def fingerprint(self) -> str:
-        """A digest of the size and the end of the file, where Parquet keeps what is in it."""
-        raw = self._raw()
-        size = raw.size()
-        raw.seek(max(size - FOOTER_BYTES, 0))
-        return hashlib.sha256(b"%d:" % size + raw.read()).hexdigest()
-
     def sha256(self) -> str:
         """The digest of the bytes as they lie on disk or came in."""
+        return self._sha256
+
+    @cached_property
+    def _sha256(self) -> str:
         digest = hashlib.sha256()
-        raw = self._raw()
-        while block := raw.read(BLOCK_BYTES):
-            digest.update(block)
+        with _input_errors(self.name), self._raw() as raw:
+            while block := raw.read(BLOCK_BYTES):
+                digest.update(block)
         return digest.hexdigest()
 
 
@@ -220,19 +218,31 @@ def _find(name: str) -> tuple[Shard, ...]:
         raise UsageError(f"{name}: no such file") from None
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}") from error
+    if not os.access(name, os.R_OK):
+        raise UsageError(f"{name}: permission denied")
     if stat.S_ISDIR(mode):
         entries = sorted(p for p in path.iterdir() if p.name[0] not in "._")
         if nested := [p.name for p in entries if p.is_dir()]:
             raise InputError(f"{name}: holds a directory {nested[0]!r}; name the shards by a glob")
         if not entries:
             raise InputError(f"{name}: the directory holds no table")
+        if not (path / MANIFEST).exists() and parquet_key(str(entries[0])) is not None:
+            raise InputError(
+                f"{name}: has no {MANIFEST}, so not all shards are there or they are of several "
+                "runs; --resume makes them, and a glob takes them as they are"
+            )
         return _same_format(name, [str(p) for p in entries])
-    if not os.access(name, os.R_OK):
-        raise UsageError(f"{name}: permission denied")
     if not stat.S_ISREG(mode):  # a named pipe or a process substitution
         with open(name, "rb") as stream:
             return (_spooled(name, stream),)
     return (Shard(name, Format.of(name), os.path.abspath(name)),)
+
+
+def files_of(name: str) -> list[str]:
+    """The files that a name stands for, as far as there are any."""
+    if os.path.isdir(name):
+        return glob.glob(os.path.join(glob.escape(name), "*"))
+    return [name] if os.path.exists(name) else glob.glob(name)
 
 
 def _same_format(name: str, files: list[str]) -> tuple[Shard, ...]:
@@ -300,6 +310,18 @@ def _parquet_file(shard: Shard, coded: str | None = None) -> Any:
     import pyarrow.parquet as pq
 
     return pq.ParquetFile(shard.open(), read_dictionary=None if coded is None else [coded])
+
+
+def parquet_key(name: str) -> str | None:
+    """The key in a Parquet file, if there is such a file and it has one."""
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_metadata(name).metadata or {}
+    except (OSError, pa.ArrowException):
+        return None
+    value = metadata.get(PARQUET_KEY.encode())
+    return None if value is None else str(value, "ascii", "replace")
 
 
 def _parquet_batches(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,11 +15,21 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 from pu_noise_cli import shards
+from pu_noise_cli.archive import (
+    SKETCH_FORMAT,
+    load_sketch,
+    save_sketch,
+    sketch_arrays,
+    write_archive,
+)
+from pu_noise_cli.errors import InputError
+from pu_noise_cli.sketch import Sketch
 
 FAST = ("--classifier", "logistic", "--max-train-rows", "120")
 N_SHARDS = 5
@@ -193,6 +205,148 @@ def test_bad_targets_for_shards(sharded, punoise, tables, tmp_path):
     assert "end in '/'" in result.err
 
 
+def test_no_input_is_overwritten(sharded, punoise, frames, tmp_path):
+    punoise("train", *sharded, *FAST, "--out", tmp_path / "m")
+    before = contents(tmp_path / "u")
+    score = ["score", "--model", tmp_path / "m", "--table"]
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "part1.parquet").symlink_to(tmp_path / "u" / "part1.parquet")
+    for out in ("u/", "u/part1.parquet", "links/"):
+        for source in (tmp_path / "u", f"{tmp_path}/u/*.parquet"):
+            result = punoise(*score, source, "--out", f"{tmp_path}/{out}", expect=2)
+            assert "would overwrite" in result.err
+    assert contents(tmp_path / "u") == before
+    frames[1].to_csv(tmp_path / "scores.csv", index=False)  # a name that run cleans up
+    tables = ["--labeled", tmp_path / "l.parquet", "--unlabeled", tmp_path / "scores.csv"]
+    result = punoise("run", *tables, *FAST, "--out-dir", tmp_path, expect=2)
+    assert "would overwrite" in result.err
+
+
+def test_resume_knows_a_changed_file_of_the_same_size(sharded, punoise, frames, tmp_path):
+    punoise("train", *sharded, *FAST, "--out", tmp_path / "m")
+    source = tmp_path / "t" / "x.parquet"
+    source.parent.mkdir()
+    rows = pd.concat([frames[1]] * 40, ignore_index=True)
+    score = ["score", "--model", tmp_path / "m", "--table", source.parent, "--resume", "--out"]
+    files = []
+    for value in (0.1, 0.2):
+        rows.loc[3, "a"] = value
+        rows.to_parquet(source, compression=None, use_dictionary=False)
+        punoise(*score, f"{tmp_path}/s/")
+        files.append(source.read_bytes())
+    assert len(files[0]) == len(files[1])
+    assert files[0][-(1 << 16) :] == files[1][-(1 << 16) :]  # nor does the footer tell
+    punoise(*score, f"{tmp_path}/new/")
+    assert contents(tmp_path / "s") == contents(tmp_path / "new")
+
+
+def test_resume_knows_other_columns(punoise, frames, tmp_path):
+    rows = pd.concat(frames, ignore_index=True).assign(k=[0, 1] * 275, j=[1, 0] * 275)
+    (tmp_path / "t").mkdir()
+    rows.to_parquet(tmp_path / "t" / "0.parquet")
+    transform = ["transform", "--table", tmp_path / "t", "--score-column", "a", "--resume"]
+    for label, out in (("k", "s"), ("j", "s"), ("j", "new")):
+        punoise(*transform, "--label-column", label, "--out", f"{tmp_path}/{out}/")
+    assert contents(tmp_path / "s") == contents(tmp_path / "new")
+    tables = ["--table", tmp_path / "t", "--label-column", "j", "--score-column", "a"]
+    punoise("transform", *tables, "--out", tmp_path / "x.tsv", "--model-out", tmp_path / "m")
+    posterior = ["posterior", "--scores", tmp_path / "s", "--alpha", "0.2", "--resume", "--out"]
+    punoise(*posterior, f"{tmp_path}/q/")
+    for out in ("q", "new_q"):
+        punoise(*posterior, f"{tmp_path}/{out}/", "--model", tmp_path / "m")
+    assert contents(tmp_path / "q") == contents(tmp_path / "new_q")
+
+
+def test_shards_of_an_unfinished_run_are_not_taken_for_a_table(sharded, punoise, tmp_path):
+    punoise("transform", *sharded, *FAST, "--out", f"{tmp_path}/s/")
+    (tmp_path / "s" / shards.MANIFEST).unlink()
+    result = punoise("estimate-prior", "--scores", tmp_path / "s", expect=3)
+    assert "s: has no _manifest.json" in result.err
+    assert (
+        punoise("estimate-prior", "--scores", f"{tmp_path}/s/*.parquet").prior["n_labeled"] == 150
+    )
+    # nor is what an earlier run has left, where this one has failed
+    run = ["run", *sharded, *FAST, "--shards", "--out-dir", tmp_path / "r"]
+    punoise(*run)
+    pd.DataFrame({"a": ["x"] * 30, "b": 0.0, "c": 0.0}).to_parquet(tmp_path / "u" / "part4.parquet")
+    punoise(*run, expect=3)
+    assert (tmp_path / "r" / "posterior" / shards.MANIFEST).exists()
+    punoise(*run, "--on-failure", "write")
+    assert not (tmp_path / "r" / "posterior" / shards.MANIFEST).exists()
+
+
+def test_names_that_cannot_be_told_apart_or_read_back(sharded, punoise, frames, tmp_path):
+    for name in ("1/p.parquet", "2/p.parquet", "h/_a.parquet", "h/b.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        frames[1].to_parquet(tmp_path / name)
+    tables = ["--labeled", tmp_path / "l.parquet", "--unlabeled", f"{tmp_path}/[12]/p.parquet"]
+    result = punoise("train", *tables, *FAST, "--out", tmp_path / "m", expect=3)
+    assert "must differ by name: 2 are 'p.parquet'" in result.err
+    punoise("train", *sharded, *FAST, "--out", tmp_path / "m")
+    score = ["score", "--model", tmp_path / "m", "--out", f"{tmp_path}/o/", "--table"]
+    result = punoise(*score, f"{tmp_path}/h/*.parquet", expect=3)
+    assert "_a.parquet: a shard of this name would not be read" in result.err
+    frames[1][:0].to_parquet(tmp_path / "empty.parquet")
+    result = punoise(*score, tmp_path / "empty.parquet", expect=3)
+    assert "the table has no rows" in result.err
+    assert not (tmp_path / "o").exists()
+
+
+def test_a_model_of_one_table_has_no_sets(punoise, frames, tmp_path):
+    rows = pd.concat([f.assign(k=i) for i, f in enumerate(frames)], ignore_index=True)
+    rows.to_parquet(tmp_path / "t.parquet")
+    source = ["--table", tmp_path / "t.parquet"]
+    punoise("train", *source, "--label-column", "k", *FAST, "--out", tmp_path / "m")
+    for name in ("labeled", "unlabeled"):
+        score = ["score", "--model", tmp_path / "m", *source, "--out", tmp_path / "s.tsv"]
+        result = punoise(*score, "--set", name, expect=2)
+        assert "one table with a label column" in result.err
+
+
+def test_sketches_calibrate_new_rows_and_must_have_enough(sharded, scores, punoise, tmp_path):
+    punoise("sketch", "--scores", scores, "--out", tmp_path / "all.sketch")
+    rows = pd.read_csv(scores, sep="\t")
+    rows.drop(columns="set").to_csv(tmp_path / "new.tsv", sep="\t", index=False)
+    posterior = ["posterior", "--alpha", "0.2", "--scores", tmp_path / "new.tsv", "--sketch"]
+    punoise(*posterior, tmp_path / "all.sketch", "--out", tmp_path / "q.tsv")
+    punoise("posterior", "--alpha", "0.2", "--scores", scores, "--out", tmp_path / "r.tsv")
+    new, old = (pd.read_csv(tmp_path / name, sep="\t") for name in ("q.tsv", "r.tsv"))
+    pd.testing.assert_frame_equal(new, old[new.columns])
+    rows[:100].to_csv(tmp_path / "l.tsv", sep="\t", index=False)
+    punoise("sketch", "--scores", tmp_path / "l.tsv", "--out", tmp_path / "l.sketch")
+    result = punoise(*posterior, tmp_path / "l.sketch", "--out", tmp_path / "x.tsv", expect=3)
+    assert "l.sketch: 0 unlabeled rows" in result.err
+    sketch = tmp_path / "all.sketch"
+    punoise("estimate-prior", "--sketch", sketch, "--out", sketch, expect=2)
+
+
+def test_a_damaged_sketch_is_an_input_error():
+    sketch = Sketch.of(np.arange(30.0), np.arange(50.0))
+    file = io.BytesIO()
+    save_sketch(sketch, file)
+    raw, rng = file.getvalue(), np.random.default_rng(0)
+    for _ in range(2000):  # many kinds of errors, among them those of a wrong zip version
+        damaged = bytearray(raw)
+        damaged[rng.integers(400)] = rng.integers(256)
+        with contextlib.suppress(InputError):
+            load_sketch("x.sketch", io.BytesIO(damaged))
+    arrays = sketch_arrays(sketch)
+    for wrong, level in (
+        ({"labeled": -sketch.labeled}, 0),
+        ({"labeled": sketch.labeled / 2}, 0),
+        ({"labeled": 0 * sketch.labeled, "unlabeled": 0 * sketch.unlabeled}, 0),
+        ({"edges": sketch.edges[::-1]}, 0),
+        ({"edges": np.arange(50)}, 0),
+        ({}, 50),
+        ({}, 0.5),
+    ):
+        file = io.BytesIO()
+        write_archive(file, SKETCH_FORMAT, {"level": level}, {**arrays, **wrong})
+        file.seek(0)
+        with pytest.raises(InputError, match=r"x\.sketch: the sketch is damaged"):
+            load_sketch("x.sketch", file)
+
+
 # ---- Dask: a real scheduler and real worker processes
 
 
@@ -281,6 +435,16 @@ def test_no_scheduler_is_a_usage_error(sharded, tmp_path, punoise, monkeypatch):
     assert "no scheduler answers" in result.err
 
 
+def test_dask_reads_parquet_only(scheduler, sharded, scores, tables, tmp_path):
+    for source in (["--scores", scores], tables):
+        result = shell("estimate-prior", *source, "--dask", scheduler, expect=2)
+        assert "shards are made of Parquet files" in result.stderr
+    (tmp_path / "file").write_text("{}")
+    command = ("transform", *sharded, *FAST, "--out", f"{tmp_path}/s/")
+    result = shell(*command, "--dask", tmp_path / "file", expect=2)
+    assert "no scheduler answers" in result.stderr
+
+
 def test_a_worker_killed_in_the_middle_changes_nothing(scheduler, frames, tmp_path):
     labeled, unlabeled = frames
     (tmp_path / "u").mkdir()
@@ -309,3 +473,25 @@ def test_a_worker_killed_in_the_middle_changes_nothing(scheduler, frames, tmp_pa
         path.unlink()
     assert contents(out) == contents(tmp_path / "local")
     assert sum(pq.read_metadata(path).num_rows for path in out.glob("*.parquet")) == 240_000
+
+
+@pytest.mark.slurm
+@pytest.mark.skipif(
+    shutil.which("sinfo") is None or subprocess.run(["sinfo"], capture_output=True).returncode != 0,
+    reason="no SLURM runs here: make test-slurm starts one",
+)
+def test_dask_on_slurm_writes_the_bytes_of_the_local_run(sharded, punoise, tmp_path):
+    pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+    punoise("run", *sharded, *FAST, "--out-dir", tmp_path / "local", "--shards")
+    script = Path(__file__).parent.parent / "docs" / "dask_on_slurm.py"
+    command = [sys.executable, script, "run", *sharded, *FAST, "--out-dir", tmp_path / "slurm"]
+    env = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "DASK_JOBQUEUE__SLURM__INTERFACE": "lo",  # a scratch cluster has no other
+    }
+    result = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300
+    )
+    assert result.returncode == 0, result.stderr
+    assert contents(tmp_path / "slurm") == contents(tmp_path / "local")

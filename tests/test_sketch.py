@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from pu_noise_cli.sketch import MAX_CELLS, Sketch, _on_grid
+from pu_noise_cli.sketch import MAX_CELLS, Sketch, SketchBuilder, _on_grid
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 samples = st.lists(finite, min_size=1, max_size=50).map(np.array)
@@ -49,6 +49,30 @@ def test_shards_merge_to_the_whole(seed, cuts):
     assert len(whole.edges) <= MAX_CELLS
     assert same(Sketch.merge(parts), whole)
     assert same(Sketch.merge([Sketch.merge(parts[::-1][:2]), *parts[::-1][2:]]), whole)
+
+
+ODD_SCORES = np.array(
+    [0.0, -0.0, 0.5, 1.0, 5e-324, -5e-324, 1e-310, -1e-310, 1e300, -1e300, -1, 2]
+    + [np.nextafter(near, to) for near, to in ((0.5, 0), (0.5, 1), (1, 0), (1, 2))]
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_batches_add_up_to_the_bytes_of_the_whole(seed):
+    rng = np.random.default_rng(seed)
+    scores = [rng.random, rng.standard_normal, lambda n: rng.beta(0.05, 0.05, n)][seed % 3](20_000)
+    scores[rng.random(20_000) < 0.05] = 0
+    scores = np.where(scores == 0, rng.choice(ODD_SCORES, 20_000), scores)
+    labeled = rng.random(20_000) < 0.3
+    builder = SketchBuilder()
+    for rows in np.split(rng.permutation(20_000), [1, 2, 3, 9_000, 19_998, 19_999]):
+        builder.add(scores[rows], labeled[rows])
+    whole, built = Sketch.of_rows(scores, labeled), builder.sketch()
+    assert whole.level > 0
+    assert same(built, whole)
+    assert built.edges.tobytes() == whole.edges.tobytes()  # which tell 0.0 from -0.0
+    cells = np.searchsorted(whole.edges, _on_grid(scores, whole.level))
+    assert np.array_equal(whole.cells_of(scores), cells)
 
 
 def test_both_ends_are_resolved_alike():
