@@ -1,6 +1,6 @@
 """How the commands grow with the rows: time, rows a second, peak memory, beside bare pyarrow.
 
-    python benchmarks/scale.py --rows 1e5 1e6 1e7 1e8 --feature-rows 1e5 1e6 1e7 2e7 --dask-rows 4e6
+    python benchmarks/scale.py --rows 1e5 1e6 1e7 1e8 --feature-rows 1e5 1e6 1e7 2e7
 
 Each command runs in a process of its own, so that its start is in its time and its memory is its
 own; pyarrow's time is that of its calls alone.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
+import math
 import re
 import shutil
 import subprocess
@@ -27,10 +27,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-STEP = 1 << 20
+STEP = 1 << 19
 N_FEATURES = 20
 LABELED_SHARE = 0.01
-SHARDS = 16
+SHARDS = 32
 
 READ_SCORES = """
 import pyarrow.parquet as pq
@@ -87,14 +87,17 @@ class Measured(NamedTuple):
 
 def measured(command: list[str]) -> Measured:
     """A process's wall time and peak memory."""
-    start = time.perf_counter()
+    start, peak = time.perf_counter(), 0
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
+    while process.poll() is None:  # what wait4 says of memory includes that of this process
+        with contextlib.suppress(OSError, TypeError):
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            peak = max(peak, int(re.search(r"VmHWM:\s+(\d+)", status)[1]))
+        time.sleep(0.01)
     seconds = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-    return Measured(seconds, usage.ru_maxrss / 1024)
+    return Measured(seconds, peak / 1024)
 
 
 def punoise(*args: object, threads: int = 2) -> Measured:
@@ -140,13 +143,18 @@ def write_features(path: Path, rows: int, share: float, seed: int) -> None:
             writer.write_batch(pa.record_batch(columns, schema=schema))
 
 
-def growth(rows: list[int], seconds: list[float], start: float) -> float:
-    """The exponent b of seconds - start ~ rows^b, by least squares on logarithms."""
-    chosen = [(n, s - start) for n, s in zip(rows, seconds, strict=True) if n >= 1e6]
-    if len(chosen) < 2:
-        return float("nan")
-    logs = np.log(np.array(chosen))
-    return float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
+def growth(rows: list[int], found: list[Measured]) -> str:
+    """How time grows: the exponent from 10^6 rows to the largest size, and over the last step."""
+    first = rows.index(10**6)
+
+    def exponent(start: int) -> float:
+        return math.log(found[-1].seconds / found[start].seconds) / math.log(rows[-1] / rows[start])
+
+    memory = found[-1].peak_mb / found[first].peak_mb
+    return (
+        f"time grows as n^{exponent(first):.2f} from 10^6 rows to the largest size, over the last "
+        f"step as n^{exponent(-2):.2f}; peak memory grows by {memory:.2f}"
+    )
 
 
 def scores_table(folder: Path, sizes: list[int]) -> str:
@@ -180,13 +188,7 @@ def scores_table(folder: Path, sizes: list[int]) -> str:
             file.unlink()
     lines.append("")
     for name, found in times.items():
-        exponent = growth(sizes, [m.seconds for m in found], found[0].seconds)
-        plain = growth(sizes, [m.seconds for m in found], 0.0)
-        lines.append(
-            f"{name}: time grows as n^{plain:.2f} from 10^6 rows on, less the start of the process "
-            f"as n^{exponent:.2f}; peak memory at the largest size over that at 10^6 rows "
-            f"{found[-1].peak_mb / found[sizes.index(10**6)].peak_mb:.2f}."
-        )
+        lines.append(f"{name}: {growth(sizes, found)}.")
     return "\n".join(lines) + "\n"
 
 
@@ -217,8 +219,7 @@ def features_table(folder: Path, sizes: list[int], threads: int) -> str:
         print(lines[-1], flush=True)
         path.unlink()
         out.unlink()
-    exponent = growth(sizes, [m.seconds for m in found], 0.0)
-    lines += ["", f"score: time grows as n^{exponent:.2f} from 10^6 rows on."]
+    lines += ["", f"score: {growth(sizes, found)}."]
     return "\n".join(lines) + "\n"
 
 
@@ -265,6 +266,10 @@ def dask_table(folder: Path, rows: int) -> str:
     shards.mkdir()
     for number in range(SHARDS):
         write_features(shards / f"{number:02}.parquet", rows // SHARDS, 0.2, 10 + number)
+    small = folder / "small"
+    small.mkdir()
+    for number in range(SHARDS):
+        write_features(small / f"{number:02}.parquet", 10_000, 0.2, number)
     command = ["score", "--model", model, "--table", shards]
     seconds = {
         "one process, one thread": punoise(*command, "--out", f"{folder}/s0/", threads=1).seconds
@@ -272,8 +277,8 @@ def dask_table(folder: Path, rows: int) -> str:
     for workers in (1, 2):
         with cluster(folder, workers) as address:
             out = f"{folder}/s{workers}/"
-            small = ["score", "--model", model, "--table", folder / "u.parquet"]
-            punoise(*small, "--out", f"{folder}/warm{workers}/", "--dask", address)  # imports
+            warm = ["score", "--model", model, "--table", small, "--out", f"{folder}/w{workers}/"]
+            punoise(*warm, "--dask", address)  # so that all workers have their imports behind them
             run = punoise(*command, "--out", out, "--dask", address)
             seconds[f"{workers} Dask worker{'s' * (workers > 1)}"] = run.seconds
         same = all(
@@ -295,7 +300,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, nargs="*", default=[1e5, 1e6, 1e7, 1e8])
     parser.add_argument("--feature-rows", type=float, nargs="*", default=[1e5, 1e6, 1e7, 2e7])
-    parser.add_argument("--dask-rows", type=float, default=4e6)
+    parser.add_argument("--dask-rows", type=float, default=16e6)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--scratch", type=Path, help="where the tables are made")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")

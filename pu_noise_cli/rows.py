@@ -174,6 +174,8 @@ def _parse_labels(chunk: Chunk, column: str) -> NDArray[np.bool_]:
     if not pa.types.is_dictionary(coded.type):
         coded = as_text(chunk, column).dictionary_encode()
     words = ["", *(str(word).strip().lower() for word in coded.dictionary.to_pylist())]
+    if len(words) == 2 and not coded.null_count and words[1] in UNLABELED_WORDS:
+        return np.broadcast_to(np.array(False), len(coded))  # most of a large table, at once
     codes = np.asarray(pc.fill_null(coded.indices, -1)) + 1
     known = np.array([word in LABELED_WORDS + UNLABELED_WORDS for word in words])
     if not known[1:].all() or coded.null_count:

@@ -192,10 +192,14 @@ class SketchBuilder:
             self._merge(Sketch.of_rows(scores, labeled))
             return
         cells = sketch._table[_table_index(scores, sketch.level)]
-        counts = np.bincount(2 * cells + labeled, minlength=self._counts.size)
-        new_rows = counts[:2].sum()
-        counts[:2] = 0
-        self._counts += counts.reshape(-1, 2)
+        if labeled.any():
+            counts = np.bincount(2 * cells + labeled, minlength=self._counts.size).reshape(-1, 2)
+        else:
+            counts = np.zeros_like(self._counts)
+            counts[:, 0] = np.bincount(cells, minlength=len(counts))
+        new_rows = counts[0].sum()
+        counts[0] = 0
+        self._counts += counts
         if new_rows:
             new = cells == 0
             part = Sketch.of_rows(scores[new], labeled[new])

@@ -108,7 +108,7 @@ def _finite_scores(chunk: Chunk) -> FloatArray:
     column = chunk.batch["score"]
     if pa.types.is_float64(column.type) and column.null_count == 0:  # without a copy
         scores = np.asarray(column)
-        if np.isfinite(scores).all():
+        if len(scores) == 0 or np.isfinite([scores.min(), scores.max()]).all():
             return scores
     scores = SCORE_COLUMN.encode(chunk)[:, 0]
     if np.isnan(scores).any():

@@ -329,13 +329,18 @@ def _parquet_batches(
 ) -> Iterator[pa.RecordBatch]:
     file = _parquet_file(shard, coded)
     for group in range(file.num_row_groups):  # one at a time, or it reads far ahead into memory
-        if file.metadata.row_group(group).num_rows * len(columns) <= BATCH_VALUES:
-            batches = file.read_row_group(group, columns).to_batches(rows)  # the quicker way
-        else:
-            batches = file.iter_batches(rows, row_groups=[group], columns=columns)
-        for batch in batches:
+        for batch in _row_group(file, group, columns, rows):
             arrays = [batch[n] if n == coded else _plain(batch[n]) for n in columns]
             yield pa.RecordBatch.from_arrays(arrays, names=columns)
+
+
+def _row_group(file: Any, group: int, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    if file.metadata.row_group(group).num_rows * len(columns) > BATCH_VALUES:
+        yield from file.iter_batches(rows, row_groups=[group], columns=columns)
+    else:  # the quicker way
+        batches = file.read_row_group(group, columns).to_batches(rows)[::-1]
+        while batches:
+            yield batches.pop()
 
 
 def _plain(column: pa.Array) -> pa.Array:
