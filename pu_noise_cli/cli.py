@@ -101,9 +101,10 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     \b
     punoise run --labeled labeled.csv --unlabeled unlabeled.csv --out-dir results
     """
-    from . import pipeline
+    from . import runs
     from .engine import open_engine
     from .outputs import check_distinct, make_directory, write_json
+    from .work import Work
 
     console = _start(given)
     out_dir = given["out_dir"]
@@ -112,8 +113,8 @@ def run(ctx: click.Context, /, **given: Any) -> None:
         raise UsageError("--resume goes with --shards")
     if sharded and given["table_format"] != "parquet":
         raise UsageError(f"--format {given['table_format']}: shards are Parquet files")
-    check_distinct([os.path.join(out_dir, name) for name in pipeline.RUN_OUTPUTS], _inputs(given))
-    settings = pipeline.RunSettings(
+    check_distinct([os.path.join(out_dir, name) for name in runs.OUTPUTS], _inputs(given))
+    settings = runs.RunSettings(
         transform_settings(given),
         estimation_settings(given),
         method=given["method"],
@@ -124,18 +125,16 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     try:
         rows = open_rows(given)
         make_directory(out_dir)
-        pipeline.check_run_targets(out_dir, rows if sharded else None)
+        runs.check_targets(out_dir, rows if sharded else None)
         with open_engine(given["dask"], given["threads"]) as engine:
-            if sharded:
-                resume = given["resume"]
-                result = pipeline.run_sharded(rows, settings, console, engine, out_dir, resume)
-            else:
-                result = pipeline.run(rows, settings, console, engine, out_dir)
+            work = Work(console, engine, given["resume"])
+            steps = runs.run_sharded if sharded else runs.run
+            result = steps(rows, settings, work, out_dir)
     except (InputError, EstimationError) as error:
         failed = _failed_prior(given, error, console)
         make_directory(out_dir)
         write_json(os.path.join(out_dir, "prior.json"), failed.as_json())
-        pipeline.remove_other_outputs(out_dir, keep=["prior.json"])
+        runs.remove_other_outputs(out_dir, keep=["prior.json"])
         return
     _report(result.prior, result.calibration.sketch, console)
     sure = result.calibration.sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
@@ -166,6 +165,7 @@ def transform(**given: Any) -> None:
     from . import pipeline
     from .engine import open_engine
     from .outputs import check_distinct, check_target
+    from .work import Work
 
     console = _start(given)
     if given["model_out"] is not None:
@@ -174,9 +174,8 @@ def transform(**given: Any) -> None:
     rows, settings = open_rows(given), transform_settings(given)
     check_table_out(given, rows)
     with open_engine(given["dask"], given["threads"]) as engine:
-        _, trained = pipeline.transform(
-            rows, settings, console, engine, given["out"], given["model_out"], given["resume"]
-        )
+        work = Work(console, engine, given["resume"])
+        _, trained = pipeline.transform(rows, settings, work, given["out"], given["model_out"])
     _check_strict(given, *trained.notices)
 
 
@@ -239,6 +238,7 @@ def score(**given: Any) -> None:
     from .rows import Rows
     from .tables import open_table, read_bytes
     from .transform.store import load_model
+    from .work import Work
 
     console = _start(given)
     check_distinct([given["out"]], _inputs(given))
@@ -272,9 +272,8 @@ def score(**given: Any) -> None:
         )
     else:
         with open_engine(given["dask"], given["threads"]) as engine:
-            count = pipeline.score(
-                rows, stored.model, console, engine, given["out"], given["resume"]
-            )
+            work = Work(console, engine, given["resume"])
+            count = pipeline.score(rows, stored.model, work, given["out"])
     console.detail(f"punoise: {count} rows scored")
 
 
@@ -403,6 +402,7 @@ def posterior(**given: Any) -> None:
     from .posterior import calibrate
     from .steps import ScoredRows, WritePosterior
     from .tables import read_rule
+    from .work import Work
 
     console = _start(given)
     check_distinct([given["out"]], _inputs(given))
@@ -419,16 +419,15 @@ def posterior(**given: Any) -> None:
     )
     check_table_out(given, scored.rows)
     with open_engine(given["dask"], given["threads"]) as engine:
-        sketch = pipeline.calibration_sketch(
-            scored, given["model"], given["sketch"], console, engine
-        )
+        work = Work(console, engine, given["resume"])
+        sketch = pipeline.calibration_sketch(scored, given["model"], given["sketch"], work)
         calibration = calibrate(sketch, prior, given["calibrator"])
         request = pipeline.PosteriorRequest(
             given["bounds"], given["fdr"], rule, target, given["calibrator"], given["seed"]
         )
         columns = pipeline.posterior_columns(calibration, request)
         step = WritePosterior(sketch, columns)
-        found = pipeline.posterior(scored, step, console, engine, given["out"], given["resume"])
+        found = pipeline.posterior(scored, step, work, given["out"])
     if given["fdr"] is not None:
         called = found.unlabeled[columns["call"]].sum()
         console.say(f"calls  {called} unlabeled rows have an fdr of at most {given['fdr']}")
@@ -467,13 +466,14 @@ def performance(**given: Any) -> None:
     from .outputs import check_distinct, check_table_target, check_target, is_json
     from .posterior import calibrate
     from .steps import ScoredRows
+    from .work import Work
 
     console = _start(given)
     (check_target if is_json(given["out"]) else check_table_target)(given["out"])
     check_distinct([given["out"]], _inputs(given))
     prior = own_or_estimated_prior(given)
     scored = ScoredRows.open(given["scores"])
-    sketch = pipeline.sketch_scores(scored, console, Local(given["threads"]))
+    sketch = pipeline.sketch_scores(scored, Work(console, Local(given["threads"])))
     calibration = calibrate(sketch, prior, given["calibrator"])
     auc = pipeline.performance(
         calibration, given["calibrator"], given["threshold"], given["seed"], given["out"]
@@ -645,6 +645,7 @@ def _prior(ctx: click.Context, console: Console) -> tuple[Prior, Sketch, Sequenc
     from .prior import estimate_prior
     from .steps import ScoredRows
     from .transform.scoring import check_sizes
+    from .work import Work
 
     given = ctx.params
     samples, notices = None, tuple[Notice, ...]()
@@ -661,17 +662,18 @@ def _prior(ctx: click.Context, console: Console) -> tuple[Prior, Sketch, Sequenc
                     f"--{option.replace('_', '-')} goes with tables, not with {source}"
                 )
     with open_engine(given["dask"], given["threads"]) as engine:
+        work = Work(console, engine)
         if sketches:
             sketch = pipeline.merged_sketch(sketches)
             check_sizes(sketches[0], sketch.n_labeled, sketch.n_unlabeled)
         elif given["scores"] is not None:
             scored = ScoredRows.open(given["scores"])
             check_dask(given, scored.rows)
-            sketch = pipeline.sketch_scores(scored, console, engine)
+            sketch = pipeline.sketch_scores(scored, work)
         else:
             rows, transform = open_rows(given), transform_settings(given)
             check_dask(given, rows)
-            sketch, trained = pipeline.transform(rows, transform, console, engine, None)
+            sketch, trained = pipeline.transform(rows, transform, work)
             notices = trained.notices
             if pipeline.needs_features(given["method"]):
                 samples = engine.call(pipeline.feature_samples, rows, trained.model, transform)

@@ -1,16 +1,10 @@
-"""The steps between files: tables to scores, scores to a prior, both to posteriors.
-
-`run` is these three steps one after the other, so its files are what the three commands write.
-"""
+"""The steps between files: tables to scores, scores to a prior, both to posteriors."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,35 +16,29 @@ from numpy.typing import NDArray
 from . import __version__
 from .archive import load_sketch, save_sketch
 from .console import Console
-from .engine import Engine, Local, Step
-from .errors import InputError, Notice, UsageError
-from .estimators import ESTIMATORS, Samples, Settings
+from .engine import Local
+from .errors import InputError, UsageError
+from .estimators import ESTIMATORS, Samples
 from .evidence import Level, strengths
 from .outputs import (
-    check_target,
     is_json,
     table_writer,
     write_atomically,
     write_json,
-    write_text,
 )
 from .performance import interval
 from .performance import performance as measure
 from .posterior import (
     Calibration,
-    calibrate,
     posterior_bounds,
     replicates,
     shift_prior,
 )
-from .prior import Prior, estimate_prior, prior_shares
 from .rows import Rows
-from .shards import Job, begin, check_sharded_target, finish, is_sharded, plan
 from .simulate import Simulation
 from .sketch import FloatArray, Sketch
 from .steps import (
     UNIQUE_COLUMNS,
-    DigestFiles,
     PosteriorRows,
     ScoredRows,
     ScoreRows,
@@ -71,6 +59,7 @@ from .transform.scoring import (
     train,
 )
 from .transform.store import StoredModel, load_model, save_model
+from .work import Work
 
 Result = TypeVar("Result")
 
@@ -82,7 +71,7 @@ def train_model(rows: Rows, settings: TransformSettings, console: Console, out: 
         name, count = names.most_common(1)[0]
         if count > 1:
             raise InputError(f"{table.name}: the files must differ by name: {count} are {name!r}")
-    trained = _trained(rows, settings, console, Local(settings.threads))
+    trained = _trained(rows, settings, Work(console, Local(settings.threads)))
     with write_atomically(out) as file:
         save_model(StoredModel(trained.model, scorer=trained.scorer), file)
     _tell(trained, console)
@@ -92,25 +81,27 @@ def train_model(rows: Rows, settings: TransformSettings, console: Console, out: 
 def transform(
     rows: Rows,
     settings: TransformSettings,
-    console: Console,
-    engine: Engine,
-    out: str | None,
+    work: Work,
+    out: str | None = None,
     model_out: str | None = None,
-    resume: bool = False,
 ) -> tuple[Sketch, Trained]:
-    """Train on the rows; write their honest scores and, where wanted, the model."""
-    trained = _trained(rows, settings, console, engine)
-    sketch = _score(rows, ScoreRows(trained.scorer), console, engine, out, resume)
+    """Train on the rows and score them honestly; write the scores and the model where wanted."""
+    trained = _trained(rows, settings, work)
+    step = ScoreRows(trained.scorer)
+    if out is None:
+        sketch = work.gather(step, rows, "score")
+    else:
+        sketch = work.write(step, rows, "score", out)
     if model_out is not None:
         with write_atomically(model_out) as file:
             save_model(StoredModel(trained.model, sketch), file)
-    _tell(trained, console)
+    _tell(trained, work.console)
     return sketch, trained
 
 
-def _trained(rows: Rows, settings: TransformSettings, console: Console, engine: Engine) -> Trained:
-    with console.progress("train") as progress:
-        return engine.call(train, rows, settings, progress=progress)
+def _trained(rows: Rows, settings: TransformSettings, work: Work) -> Trained:
+    with work.console.progress("train") as progress:
+        return work.engine.call(train, rows, settings, progress=progress)
 
 
 def _tell(trained: Trained, console: Console) -> None:
@@ -122,42 +113,9 @@ def _tell(trained: Trained, console: Console) -> None:
     console.warn(trained.notices)
 
 
-def _score(
-    rows: Rows, step: ScoreRows, console: Console, engine: Engine, out: str | None, resume: bool
-) -> Sketch:
-    columns = json.dumps([rows.id_column, rows.label_column])
-    made_by = f"{step.digest}:{columns}" if is_sharded(out) else ""
-    return _write(rows, step, made_by, "score", console, engine, out, resume)
-
-
-def _write(
-    rows: Rows,
-    step: Step[Result],
-    made_by: str,
-    label: str,
-    console: Console,
-    engine: Engine,
-    out: str | None,
-    resume: bool = False,
-) -> Result:
-    """The merged results of a step over the rows, which writes a table or a directory of shards."""
-    jobs = plan(rows, out, made_by, resume)
-    if out is None and not isinstance(engine, Local):
-        jobs = [Job(part) for part in rows.parts()]
-    with console.rows(label, rows.num_rows) as done:
-        if out is None or not is_sharded(out):
-            return engine.reduce(step, jobs, done)
-        begin(out)
-        result = engine.reduce(step, jobs, done)
-        finish(out, jobs)
-        return result
-
-
-def score(
-    rows: Rows, model: ScoreModel, console: Console, engine: Engine, out: str, resume: bool = False
-) -> int:
+def score(rows: Rows, model: ScoreModel, work: Work, out: str) -> int:
     """Score new rows by a trained model; returns their number."""
-    return _score(rows, ScoreRows(model), console, engine, out, resume).n_unlabeled
+    return work.write(ScoreRows(model), rows, "score", out).n_unlabeled
 
 
 def score_training_rows(
@@ -200,15 +158,15 @@ def score_training_rows(
     return count
 
 
-def sketch_scores(scored: ScoredRows, console: Console, engine: Engine) -> Sketch:
+def sketch_scores(scored: ScoredRows, work: Work) -> Sketch:
     """The sketch of a SCORES file, enough of it to estimate from."""
-    sketch = _write(scored.rows, SketchScores(), "", "sketch", console, engine, None)
+    sketch = work.gather(SketchScores(), scored.rows, "sketch")
     check_sizes(scored.rows.tables[0].name, sketch.n_labeled, sketch.n_unlabeled)
     return sketch
 
 
 def calibration_sketch(
-    scored: ScoredRows, model: str | None, sketch: str | None, console: Console, engine: Engine
+    scored: ScoredRows, model: str | None, sketch: str | None, work: Work
 ) -> Sketch:
     """The sketch to calibrate by: a file's, that of the model's rows, or that of the scores."""
     if sketch is not None:
@@ -216,7 +174,7 @@ def calibration_sketch(
         check_sizes(sketch, loaded.n_labeled, loaded.n_unlabeled)
         return loaded
     if model is None:
-        return sketch_scores(scored, console, engine)
+        return sketch_scores(scored, work)
     stored = load_model(model, read_bytes(model))
     if stored.sketch is None:
         raise InputError(f"{model}: holds no scores to calibrate by; give --sketch")
@@ -296,17 +254,9 @@ def posterior_columns(
     return columns
 
 
-def posterior(
-    scored: ScoredRows,
-    step: WritePosterior,
-    console: Console,
-    engine: Engine,
-    out: str,
-    resume: bool = False,
-) -> PosteriorRows:
+def posterior(scored: ScoredRows, step: WritePosterior, work: Work, out: str) -> PosteriorRows:
     """Write POSTERIOR; returns what was seen of the rows on the way."""
-    made_by = f"{step.digest}:{scored.with_set}" if is_sharded(out) else ""
-    return _write(scored.rows, step, made_by, "posterior", console, engine, out, resume)
+    return work.write(step, scored.rows, "posterior", out)
 
 
 def performance(
@@ -345,112 +295,6 @@ def performance(
     return f"{found.auc:.4f} [{auc_low:.4f}, {auc_high:.4f}]"
 
 
-@dataclass(frozen=True)
-class RunOutput:
-    """What `run` has found, for the summary."""
-
-    prior: Prior
-    calibration: Calibration
-    files: tuple[str, ...]
-    notices: tuple[Notice, ...]  # of all steps
-
-
-RUN_DOCUMENTS = ("prior.json", "model.punoise", "report.html", "provenance.json")
-RUN_SHARDED = ("scores/", "posterior/")
-RUN_OUTPUTS = (
-    *(f"{name}.{form}" for name in ("scores", "posterior") for form in ("parquet", "tsv", "csv")),
-    *RUN_DOCUMENTS,
-)
-
-
-def check_run_targets(out_dir: str, sharded: Rows | None = None) -> None:
-    """Stop, before any work is done, where one of run's files cannot be replaced."""
-    for name in RUN_OUTPUTS:
-        check_target(os.path.join(out_dir, name))
-    if sharded is not None:
-        for name in RUN_SHARDED:
-            check_sharded_target(os.path.join(out_dir, name), sharded)
-
-
-def remove_other_outputs(out_dir: str, keep: Iterable[str]) -> None:
-    """Remove what an earlier run has left that this one did not write."""
-    for name in set(RUN_OUTPUTS) - set(keep):
-        Path(out_dir, name).unlink(missing_ok=True)
-    for name in set(RUN_SHARDED) - set(keep):
-        begin(os.path.join(out_dir, name))
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """What the user may fix about a run."""
-
-    transform: TransformSettings
-    estimation: Settings
-    method: str
-    sample: str | None
-    table_format: str
-    options: dict[str, Any]  # as given, for the provenance
-
-
-def run(
-    rows: Rows, settings: RunSettings, console: Console, engine: Engine, out_dir: str
-) -> RunOutput:
-    """All steps into a directory, whose files change only once every step has succeeded."""
-    stage = Path(tempfile.mkdtemp(prefix=".punoise-", dir=out_dir))
-    try:
-        result = _run(rows, settings, console, engine, stage, f".{settings.table_format}")
-        names = sorted(path.name for path in stage.iterdir())
-        for name in names:
-            os.replace(stage / name, Path(out_dir) / name)
-        remove_other_outputs(out_dir, keep=names)
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
-    return replace(result, files=tuple(names))
-
-
-def run_sharded(
-    rows: Rows, settings: RunSettings, console: Console, engine: Engine, out_dir: str, resume: bool
-) -> RunOutput:
-    """All steps into a directory, scores and posteriors as directories of shards, in place."""
-    result = _run(rows, settings, console, engine, Path(out_dir), "/", resume)
-    files = (*RUN_SHARDED, *RUN_DOCUMENTS)
-    remove_other_outputs(out_dir, keep=files)
-    return replace(result, files=files)
-
-
-def _run(
-    rows: Rows,
-    settings: RunSettings,
-    console: Console,
-    engine: Engine,
-    folder: Path,
-    suffix: str,
-    resume: bool = False,
-) -> RunOutput:
-    """The steps of a run; the tables' names end in `suffix`."""
-    scores, model = f"{folder}/scores{suffix}", str(folder / "model.punoise")
-    sketch, trained = transform(rows, settings.transform, console, engine, scores, model, resume)
-    samples = None
-    if needs_features(settings.method):
-        samples = engine.call(feature_samples, rows, trained.model, settings.transform)
-    prior = estimate_prior(sketch, settings.method, settings.estimation, samples, settings.sample)
-    write_json(str(folder / "prior.json"), prior.as_json())
-    calibration = calibrate(sketch, prior_shares("prior.json", prior.as_json()))
-    step = WritePosterior(sketch, posterior_columns(calibration, PosteriorRequest()))
-    out = f"{folder}/posterior{suffix}"
-    found = posterior(ScoredRows.open(scores), step, console, engine, out, resume)
-    digests = _write(rows, DigestFiles(), "", "digest", console, engine, None)
-    made_of = provenance(rows, digests, trained, settings.options)
-    write_json(str(folder / "provenance.json"), made_of)
-    from .report.content import content_of_run
-    from .report.page import render
-
-    content = content_of_run(prior.as_json(), calibration, found.doubtful, made_of)
-    write_text(str(folder / "report.html"), render(content))
-    notices = (*trained.notices, *prior.notices, *calibration.notices)
-    return RunOutput(prior, calibration, (), notices)
-
-
 def write_simulation(simulation: Simulation, out_dir: str) -> None:
     """Write labeled.csv and unlabeled.csv, and truth.csv with the class of each of their rows."""
     for name, matrix in (("labeled", simulation.labeled), ("unlabeled", simulation.unlabeled)):
@@ -469,26 +313,3 @@ def write_simulation(simulation: Simulation, out_dir: str) -> None:
 def _write_table(name: str, batch: pa.RecordBatch) -> None:
     with table_writer(name, batch.schema) as write:
         write(batch)
-
-
-def provenance(
-    rows: Rows, digests: Mapping[str, str], trained: Trained, options: dict[str, Any]
-) -> dict[str, Any]:
-    """What a run was made of, so that it can be repeated and audited."""
-    import platform
-
-    return {
-        "schema": "punoise.provenance/1",
-        "punoise_version": __version__,
-        "python_version": platform.python_version(),
-        "inputs": [
-            {"table": table.name, "file": shard.name, "sha256": digests[shard.path]}
-            for table in rows.tables
-            for shard in table.shards
-        ],
-        "options": options,
-        "n_labeled": trained.n_labeled,
-        "n_unlabeled": trained.n_unlabeled,
-        "columns": trained.columns,
-        "warnings": [notice._asdict() for notice in trained.notices],
-    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,18 +40,15 @@ class ScoreRows:
 
     scorer: HonestScorer | ScoreModel
 
-    @property
-    def digest(self) -> str:
-        """A digest of all that a score depends on but the rows."""
+    def digest(self, rows: Rows) -> str:
+        """A digest of all that a score depends on but the values of the rows."""
         file = io.BytesIO()
-        honest = isinstance(self.scorer, HonestScorer)
-        stored = (
-            StoredModel(self.scorer.model, scorer=self.scorer)
-            if isinstance(self.scorer, HonestScorer)
-            else StoredModel(self.scorer)
-        )
-        save_model(stored, file)
-        return hashlib.sha256(b"%d" % honest + file.getvalue()).hexdigest()
+        if isinstance(self.scorer, HonestScorer):
+            save_model(StoredModel(self.scorer.model, scorer=self.scorer), file)
+        else:
+            save_model(StoredModel(self.scorer), file)
+        columns = json.dumps([rows.id_column, rows.label_column])
+        return hashlib.sha256(file.getvalue() + columns.encode()).hexdigest()
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> Sketch:
         with_set = isinstance(self.scorer, HonestScorer)
@@ -178,10 +176,10 @@ class WritePosterior:
     sketch: Sketch
     columns: dict[str, NDArray[Any]]  # by cell, shape (cells,)
 
-    @property
-    def digest(self) -> str:
-        """A digest of all that a posterior depends on but the rows."""
-        digest = hashlib.sha256(f"{self.sketch.level}:{list(self.columns)}".encode())
+    def digest(self, rows: Rows) -> str:
+        """A digest of all that a posterior depends on but the values of the rows."""
+        names = [rows.label_column, self.sketch.level, *self.columns]
+        digest = hashlib.sha256(json.dumps(names).encode())
         for array in (self.sketch.edges, *self.columns.values()):
             digest.update(f"{array.dtype}:".encode() + np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
