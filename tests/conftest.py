@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +16,16 @@ import pytest
 from pu_noise_cli import cli
 
 SCHEMA = json.loads((Path(cli.__file__).parent / "schemas" / "prior.json").read_text())
+
+
+def _has_slurm() -> bool:
+    found = shutil.which("sinfo") is not None
+    return found and subprocess.run(["sinfo"], capture_output=True).returncode == 0
+
+
+needs_slurm = pytest.mark.skipif(
+    not _has_slurm(), reason="no SLURM runs here: make test-slurm starts one"
+)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import io
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from conftest import needs_slurm
 
 from pu_noise_cli import shards
 from pu_noise_cli.archive import (
@@ -476,10 +476,7 @@ def test_a_worker_killed_in_the_middle_changes_nothing(scheduler, frames, tmp_pa
 
 
 @pytest.mark.slurm
-@pytest.mark.skipif(
-    shutil.which("sinfo") is None or subprocess.run(["sinfo"], capture_output=True).returncode != 0,
-    reason="no SLURM runs here: make test-slurm starts one",
-)
+@needs_slurm
 def test_dask_on_slurm_writes_the_bytes_of_the_local_run(sharded, punoise, tmp_path):
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
     punoise("run", *sharded, *FAST, "--out-dir", tmp_path / "local", "--shards")

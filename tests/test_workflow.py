@@ -17,6 +17,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import needs_slurm
 
 T = TypeVar("T")
 EXAMPLE = Path(__file__).parent.parent / "snakemake_example"
@@ -199,13 +200,8 @@ def test_shards_give_exactly_what_the_whole_table_does(tmp_path):
         assert rows.equals(pq.read_table(folder / f"{name}.parquet"))
 
 
-def has_slurm() -> bool:
-    found = shutil.which("sinfo") is not None
-    return found and subprocess.run(["sinfo"], capture_output=True).returncode == 0
-
-
 @pytest.mark.slurm
-@pytest.mark.skipif(not has_slurm(), reason="no SLURM runs here: make test-slurm starts one")
+@needs_slurm
 def test_slurm_gives_the_same_bytes(undisturbed, tmp_path):
     folder = copied(tmp_path / "example")
     first = start(folder, *SLURM)
