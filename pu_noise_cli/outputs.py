@@ -114,8 +114,7 @@ def _write_device(name: str) -> Iterator[BinaryIO]:
 @contextlib.contextmanager
 def _replace(name: str) -> Iterator[BinaryIO]:
     path = Path(name).resolve()  # a symbolic link stays one
-    prefix = f".{path.name[:100]}."
-    handle, temporary = tempfile.mkstemp(prefix=prefix, suffix=".tmp", dir=path.parent)
+    handle, temporary = tempfile.mkstemp(".tmp", _temporary_prefix(path), path.parent)
     try:
         with open(handle, "wb") as file:
             yield file
@@ -127,6 +126,18 @@ def _replace(name: str) -> Iterator[BinaryIO]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+def _temporary_prefix(path: Path) -> str:
+    return f".{path.name[:100]}."
+
+
+def remove_temporaries(directory: str, names: Iterable[str]) -> None:
+    """Remove what processes have left there that were killed while they wrote such files."""
+    prefixes = tuple(_temporary_prefix(Path(name)) for name in names)
+    for left in Path(directory).glob(".*.tmp"):
+        if left.name.startswith(prefixes):
+            left.unlink(missing_ok=True)
 
 
 def _umask() -> int:

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from . import __version__
 from .errors import InputError, UsageError
-from .outputs import make_directory, write_json
+from .outputs import make_directory, remove_temporaries, write_json
 from .rows import Rows
 from .tables import MANIFEST, Shard, parquet_key
 
@@ -101,7 +102,7 @@ def begin(out: str) -> None:
 
 def finish(out: str, jobs: Sequence[Job]) -> None:
     """Write the manifest, which says that all shards are there."""
-    shards = [
+    shards: list[dict[str, Any]] = [
         {
             "file": os.path.basename(job.out),
             "source": os.path.basename(job.source.name),
@@ -117,6 +118,7 @@ def finish(out: str, jobs: Sequence[Job]) -> None:
         "rows": sum(job.part.num_rows or 0 for job in jobs),
         "shards": shards,
     }
+    remove_temporaries(out, [shard["file"] for shard in shards])
     write_json(os.path.join(out, MANIFEST), document)
 
 
