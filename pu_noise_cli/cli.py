@@ -85,7 +85,7 @@ def cli() -> None:
 @click.option(
     "--shards",
     is_flag=True,
-    help="Write scores/ and posterior/ with one Parquet file for each input file; --dask does so.",
+    help="Write scores/ and posterior/ with a Parquet file for each input file; --dask implies it.",
 )
 @shards_options
 @transform_options
@@ -93,10 +93,10 @@ def cli() -> None:
 @common_options
 @click.pass_context
 def run(ctx: click.Context, /, **given: Any) -> None:
-    """Scores, prior and posteriors in one go.
+    """Scores, prior, posteriors and report in one go.
 
     Writes scores, prior.json, posterior, model.punoise, report.html and provenance.json into DIR.
-    Nothing there changes unless all steps succeed, but for shards, which are written in place.
+    Nothing there changes unless all steps succeed, except shards, which are written in place.
 
     \b
     punoise run --labeled labeled.csv --unlabeled unlabeled.csv --out-dir results
@@ -147,7 +147,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
 @cli.command()
 @table_options
 @column_options
-@click.option("--out", required=True, metavar="SCORES", help="Where the scores go.")
+@click.option("--out", required=True, metavar="SCORES", help="Table to write; DIR/ for shards.")
 @click.option("--model-out", metavar="MODEL", help="Where the trained model goes, for 'score'.")
 @shards_options
 @transform_options
@@ -187,10 +187,10 @@ def transform(**given: Any) -> None:
 @strict_option
 @common_options
 def train(**given: Any) -> None:
-    """Train the classifier only, to score the files of the tables one by one.
+    """Train a model only, to score the files of a table in parallel.
 
-    The model knows which rows it was trained on: 'score --set' gives to each file the scores that
-    'transform' would have given to its rows.
+    The model knows the rows it was trained on: 'score --set' gives each file the scores that
+    'transform' would have given its rows.
 
     \b
     punoise train --labeled labeled.parquet --unlabeled 'shards/*.parquet' --out model.punoise
@@ -208,26 +208,28 @@ def train(**given: Any) -> None:
 
 
 @cli.command()
-@click.option("--model", required=True, metavar="MODEL", help="A model that 'transform' wrote.")
+@click.option(
+    "--model", required=True, metavar="MODEL", help="What 'run', 'transform' or 'train' wrote."
+)
 @click.option("--table", required=True, metavar="FILE", help="The rows to score.")
 @click.option("--id-column", metavar="NAME", help="Row ids, kept as written.")
-@click.option("--out", required=True, metavar="SCORES", help="Where the scores go.")
+@click.option("--out", required=True, metavar="SCORES", help="Table to write; DIR/ for shards.")
 @click.option(
     "--set",
     "set_name",
     type=click.Choice(["labeled", "unlabeled"]),
-    help="The table is, or is a file of, the one that the model was trained on by 'train'.",
+    help="The table is, or is a file of, this one of the tables that 'train' read.",
 )
 @click.option(
-    "--label-column", metavar="NAME", help="Likewise, where one table held both kinds of rows."
+    "--label-column", metavar="NAME", help="The same, where 'train' read one --table of both."
 )
 @shards_options
 @common_options
 def score(**given: Any) -> None:
-    """Score rows by a model already trained.
+    """Score new rows by a model already trained.
 
-    New rows, that is; a row that the model was trained on gets a score that is too sure. For such
-    tables there is --set, with a model that 'train' wrote.
+    A row that the model was trained on would get too sure a score: for the tables of the training
+    use --set (or --label-column) and a model that 'train' wrote.
 
     \b
     punoise score --model model.punoise --table new.csv --out new_scores.tsv
@@ -278,13 +280,13 @@ def score(**given: Any) -> None:
 
 
 @cli.command()
-@click.option("--scores", required=True, metavar="SCORES", help="Scores with their set.")
+@click.option("--scores", required=True, metavar="SCORES", help="Scores with the column 'set'.")
 @click.option("--out", required=True, metavar="SKETCH", help="Where the sketch goes.")
 @common_options
 def sketch(**given: Any) -> None:
-    """Sum up scores in a small file that priors and posteriors can be made from.
+    """Sum up scores in a small file for estimate-prior and posterior.
 
-    Sketches of the parts of a table, merged in any order, are exactly that of the whole.
+    Sketches of the parts of a table, merged in any order, give exactly the sketch of the whole.
 
     \b
     punoise sketch --scores scores/1.parquet --out 1.sketch
@@ -307,7 +309,7 @@ def sketch(**given: Any) -> None:
 @click.option("--out", required=True, metavar="SKETCH", help="Where the merged sketch goes.")
 @common_options
 def merge_sketches(sketches: Sequence[str], **given: Any) -> None:
-    """The sketch of all rows that some sketches were made of.
+    """Merge the sketches of parts into the sketch of all rows.
 
     \b
     punoise merge-sketches sketches/*.sketch --out all.sketch
@@ -322,7 +324,9 @@ def merge_sketches(sketches: Sequence[str], **given: Any) -> None:
 
 
 @cli.command("estimate-prior")
-@click.option("--scores", metavar="SCORES", help="Scores that 'transform' wrote, or your own.")
+@click.option(
+    "--scores", metavar="SCORES", help="What 'transform' wrote, or your own: id, set, score."
+)
 @click.option("--sketch", "sketches", multiple=True, metavar="SKETCH", help="What 'sketch' wrote.")
 @click.argument("more_sketches", nargs=-1, metavar="[SKETCH]...")
 @table_options
@@ -334,7 +338,7 @@ def merge_sketches(sketches: Sequence[str], **given: Any) -> None:
 @common_options
 @click.pass_context
 def estimate_prior(ctx: click.Context, /, **given: Any) -> None:
-    """Estimate alpha and beta, from scores, from sketches of them or from the tables themselves.
+    """Estimate alpha and beta from scores, sketches or tables.
 
     \b
     punoise estimate-prior --scores scores.tsv --out prior.json
@@ -362,19 +366,19 @@ def estimate_prior(ctx: click.Context, /, **given: Any) -> None:
     "--scores", required=True, metavar="SCORES", help="What 'transform' or 'score' wrote."
 )
 @prior_source_options
-@click.option("--out", required=True, metavar="POSTERIOR", help="Where the posteriors go.")
+@click.option("--out", required=True, metavar="POSTERIOR", help="Table to write; DIR/ for shards.")
 @click.option(
     "--model",
     metavar="MODEL",
-    help="For new rows, that is scores by 'score': calibrate by the rows MODEL was trained on.",
+    help="For new rows, scored by 'score': calibrate by the rows MODEL was trained on.",
 )
 @click.option(
     "--sketch",
     metavar="SKETCH",
-    help="For a part of the scores, or for new ones: calibrate by the sketch of all.",
+    help="For a part of the scores, or for new ones: calibrate by this sketch of all.",
 )
 @click.option("--bounds", is_flag=True, help="Add one-sided 95 % bounds on the posterior.")
-@click.option("--fdr", type=SHARE, help="Add a column 'call': the fdr is at most this.")
+@click.option("--fdr", type=SHARE, help="Add a column 'call': true where the fdr is at most this.")
 @click.option(
     "--evidence",
     metavar="acmg|FILE",
@@ -389,7 +393,7 @@ def estimate_prior(ctx: click.Context, /, **given: Any) -> None:
 @strict_option
 @common_options
 def posterior(**given: Any) -> None:
-    """The probability of each row that it is positive.
+    """For each row the probability that it is positive.
 
     \b
     punoise posterior --scores scores.tsv --prior prior.json --out posterior.tsv
@@ -445,10 +449,13 @@ def posterior(**given: Any) -> None:
     "--threshold",
     type=NUMBER,
     multiple=True,
-    help="Scores from which rows are called (repeat); by default every score there is.",
+    help="Call rows from this score up (repeat); by default from every score there is.",
 )
 @click.option(
-    "--out", default="-", metavar="FILE", help="JSON or a table, by its name; by default JSON here."
+    "--out",
+    default="-",
+    metavar="FILE",
+    help="JSON or a table, by its name; by default JSON on standard output.",
 )
 @strict_option
 @common_options
@@ -528,7 +535,7 @@ def summarize(priors: Sequence[str], **given: Any) -> None:
     "priors",
     multiple=True,
     metavar="PRIOR.json",
-    help="What 'estimate-prior' wrote; without --scores several, to compare samples.",
+    help="What 'estimate-prior' wrote; several, without --scores, to compare samples.",
 )
 @click.argument("more_priors", nargs=-1, metavar="[PRIOR.json]...")
 @click.option("--posterior", metavar="POSTERIOR", help="What 'posterior' wrote from SCORES.")
@@ -539,9 +546,9 @@ def summarize(priors: Sequence[str], **given: Any) -> None:
 @strict_option
 @common_options
 def report(priors: Sequence[str], more_priors: Sequence[str], **given: Any) -> None:
-    """One HTML file with the answer, the charts behind it and where it comes from.
+    """One HTML file with the answer and the charts behind it.
 
-    Of several priors it compares the samples.
+    With several priors it compares the samples.
 
     \b
     punoise report --scores scores.tsv --prior prior.json --out report.html
@@ -576,14 +583,26 @@ def report(priors: Sequence[str], more_priors: Sequence[str], **given: Any) -> N
 
 @cli.command()
 @click.option("--out-dir", required=True, metavar="DIR", help="Directory for the three tables.")
-@click.option("--alpha", type=SHARE, default=0.2, show_default=True)
-@click.option("--beta", type=SHARE, default=0.95, show_default=True)
+@click.option(
+    "--alpha",
+    type=SHARE,
+    default=0.2,
+    show_default=True,
+    help="Share of positives among the unlabeled rows.",
+)
+@click.option(
+    "--beta",
+    type=SHARE,
+    default=0.95,
+    show_default=True,
+    help="Share of positives among the labeled rows.",
+)
 @click.option("--n-labeled", type=click.IntRange(1), default=1000, show_default=True)
 @click.option("--n-unlabeled", type=click.IntRange(1), default=10000, show_default=True)
 @click.option("--n-features", type=click.IntRange(1), default=10, show_default=True)
 @common_options
 def simulate(**given: Any) -> None:
-    """Write labeled.csv, unlabeled.csv and truth.csv, with a known answer.
+    """Write tables with a known answer: labeled.csv, unlabeled.csv and truth.csv.
 
     \b
     punoise simulate --out-dir simulated --alpha 0.2 --beta 0.95
@@ -651,7 +670,9 @@ def _prior(ctx: click.Context, console: Console) -> tuple[Prior, Sketch, Sequenc
     samples, notices = None, tuple[Notice, ...]()
     sketches = (*given["sketches"], *given["more_sketches"])
     if given["more_sketches"] and not given["sketches"]:
-        raise UsageError(f"got an unexpected argument {given['more_sketches'][0]!r}")
+        raise UsageError(
+            f"unexpected argument {given['more_sketches'][0]!r}: put --scores or --sketch before it"
+        )
     if given["scores"] is not None or sketches:
         if given["scores"] is not None and sketches:
             raise UsageError("give either --scores or --sketch, not both")

@@ -107,13 +107,15 @@ class Finite(click.FloatRange):
 NUMBER = Finite()
 SHARE = Finite(0, 1)
 INNER_SHARE = Finite(0, 1, min_open=True, max_open=True)
-strict_option = click.option("--strict", is_flag=True, help="Exit with 4 if there is any warning.")
+strict_option = click.option(
+    "--strict", is_flag=True, help="Exit with 4, after writing, if there is any warning."
+)
 on_failure_option = click.option(
     "--on-failure",
     type=click.Choice(["exit", "write"]),
     default="exit",
     show_default=True,
-    help="Where estimation or its input fails: exit, or write an output that says why and go on.",
+    help="If input or estimation fails: exit with 3 or 4, or write why and exit with 0.",
 )
 
 table_options = _group(
@@ -128,7 +130,11 @@ table_options = _group(
     ),
 )
 column_options = _group(
-    click.option("--id-column", metavar="NAME", help="Row ids, kept as written."),
+    click.option(
+        "--id-column",
+        metavar="NAME",
+        help="Column of row ids, kept as written; else rows are numbered.",
+    ),
     click.option(
         "--group-column",
         metavar="NAME",
@@ -139,13 +145,17 @@ column_options = _group(
         type=NameList(),
         multiple=True,
         metavar="A,B,...",
-        help="Feature columns; by default all that have no other part.",
+        help="Feature columns; by default all but the id, group, label and dropped ones.",
     ),
     click.option(
-        "--drop-columns", type=NameList(), multiple=True, metavar="A,B,...", help="Ignore these."
+        "--drop-columns",
+        type=NameList(),
+        multiple=True,
+        metavar="A,B,...",
+        help="Columns to ignore.",
     ),
     click.option(
-        "--na", multiple=True, metavar="TEXT", help="A further text for a missing value (repeat)."
+        "--na", multiple=True, metavar="TEXT", help="Another text for a missing value (repeat)."
     ),
     click.option(
         "--categorical",
@@ -165,7 +175,9 @@ transform_options = _group(
     ),
     click.option("--score-column", metavar="NAME", help="Use this column as the score."),
     click.option(
-        "--lower-is-positive", is_flag=True, help="Low values of the score column mean positive."
+        "--lower-is-positive",
+        is_flag=True,
+        help="Low values of the score column mean positive; it is written with the opposite sign.",
     ),
     click.option(
         "--classifier",
@@ -193,7 +205,7 @@ prior_options = _group(
     click.option(
         "--beta",
         type=SHARE,
-        help="The share of the labeled rows that is truly positive, where it is known.",
+        help="Share of true positives among the labeled rows, if known; it is then held fixed.",
     ),
     click.option(
         "--elkan-noto-estimator",
@@ -207,9 +219,9 @@ prior_options = _group(
         type=click.Choice(["robust", "authors"]),
         default="robust",
         show_default=True,
-        help="How AlphaMax finds the elbow: ours, or that of its authors for comparison.",
+        help="How AlphaMax finds the elbow: robustly, or as its authors do, for comparison.",
     ),
-    click.option("--sample", metavar="NAME", help="A sample name to put into the JSON."),
+    click.option("--sample", metavar="NAME", help="Sample name to put into the JSON."),
     strict_option,
     on_failure_option,
 )
@@ -222,7 +234,7 @@ prior_source_options = _group(
         type=LazyChoice(_calibrators),
         default="isotonic",
         show_default=True,
-        help="How scores become p(S=1|x).",
+        help="How scores become tau, the probability of being labeled.",
     ),
 )
 dask_option = click.option(
@@ -236,11 +248,17 @@ shards_options = _group(
     click.option(
         "--resume",
         is_flag=True,
-        help="Keep the shards that an interrupted run of the same command has written.",
+        help="Keep the shards that an interrupted run of the same command has finished.",
     ),
 )
 common_options = _group(
-    click.option("--seed", type=click.IntRange(0), default=0, show_default=True),
+    click.option(
+        "--seed",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="Seed of all random numbers.",
+    ),
     click.option(
         "--threads",
         type=click.IntRange(1),
