@@ -6,7 +6,7 @@ process PUNOISE_RUN {
     container "punoise:0.1.0" // docker build -t punoise:0.1.0 .
 
     input:
-    tuple val(meta), path(labeled), path(unlabeled)
+    tuple val(meta), path(labeled, stageAs: 'labeled/*'), path(unlabeled, stageAs: 'unlabeled/*')
 
     output:
     tuple val(meta), path("${prefix}/prior.json")       , emit: prior

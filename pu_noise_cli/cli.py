@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -103,7 +104,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     """
     from . import runs
     from .engine import open_engine
-    from .outputs import check_distinct, make_directory, write_json
+    from .outputs import check_distinct, make_directory, new_directory, write_json
     from .work import Work
 
     console = _start(given)
@@ -124,9 +125,11 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     )
     try:
         rows = open_rows(given)
-        make_directory(out_dir)
-        runs.check_targets(out_dir, rows if sharded else None)
-        with open_engine(given["dask"], given["threads"]) as engine:
+        with (
+            new_directory(out_dir),
+            open_engine(given["dask"], given["threads"]) as engine,
+        ):
+            runs.check_targets(out_dir, rows if sharded else None)
             work = Work(console, engine, given["resume"])
             steps = runs.run_sharded if sharded else runs.run
             result = steps(rows, settings, work, out_dir)
@@ -135,6 +138,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
         make_directory(out_dir)
         write_json(os.path.join(out_dir, "prior.json"), failed.as_json())
         runs.remove_other_outputs(out_dir, keep=["prior.json"])
+        _check_strict(given, *failed.notices)
         return
     _report(result.prior, result.calibration.sketch, console)
     sure = result.calibration.sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
@@ -350,15 +354,17 @@ def estimate_prior(ctx: click.Context, /, **given: Any) -> None:
     check_target(given["out"])
     check_distinct([given["out"]], _inputs(given))
     try:
-        prior, sketch, notices = _prior(ctx, console)
+        prior, sketch = _prior(ctx, console)
     except (InputError, EstimationError) as error:
-        write_json(given["out"], _failed_prior(given, error, console).as_json())
+        failed = _failed_prior(given, error, console)
+        write_json(given["out"], failed.as_json())
+        _check_strict(given, *failed.notices)
         return
     write_json(given["out"], prior.as_json())
     _report(prior, sketch, console)
     if console.on_terminal and given["out"] != "-":
         console.say(f"files  {given['out']}")
-    _check_strict(given, *notices, *prior.notices)
+    _check_strict(given, *prior.notices)
 
 
 @cli.command()
@@ -657,8 +663,8 @@ def _inputs(given: dict[str, Any]) -> list[str | None]:
     return [*(given.get(name) for name in names), *sketches]
 
 
-def _prior(ctx: click.Context, console: Console) -> tuple[Prior, Sketch, Sequence[Notice]]:
-    """Estimate from --scores, or from tables that are scored on the way, with its warnings."""
+def _prior(ctx: click.Context, console: Console) -> tuple[Prior, Sketch]:
+    """Estimate from --scores, or from tables that are scored on the way."""
     from . import pipeline
     from .engine import open_engine
     from .prior import estimate_prior
@@ -701,7 +707,7 @@ def _prior(ctx: click.Context, console: Console) -> tuple[Prior, Sketch, Sequenc
     prior = estimate_prior(
         sketch, given["method"], estimation_settings(given), samples, given["sample"]
     )
-    return prior, sketch, notices
+    return replace(prior, notices=(*notices, *prior.notices)), sketch
 
 
 def _failed_prior(given: dict[str, Any], error: PunoiseError, console: Console) -> Prior:
@@ -774,7 +780,10 @@ def _exit_code(command: Callable[[], Any]) -> int:
         click.echo(error.format_message(), err=True)
         return error.exit_code
     except click.ClickException as error:
-        return _fail(error.format_message(), error.exit_code)
+        message = error.format_message()
+        if "unexpected extra argument" in message:
+            message += " Quote a pattern: 'shards/*.parquet'."
+        return _fail(message, error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         return 128 + signal.SIGINT
     except Terminated as error:

@@ -97,6 +97,11 @@ def _group(*options: Callable[[Command], Command]) -> Callable[[Command], Comman
 class Finite(click.FloatRange):
     """A number in a range, where neither infinity nor what is no number is one."""
 
+    name = "number"
+
+    def _describe_range(self) -> str:
+        return "any" if self.min is None and self.max is None else super()._describe_range()
+
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):

@@ -48,10 +48,24 @@ def make_directory(name: str) -> None:
     """Make a directory for outputs, unless it is there."""
     try:
         os.makedirs(name, exist_ok=True)
+    except FileExistsError as error:
+        raise UsageError(f"{name}: is not a directory") from error
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}") from error
     if not os.access(name, os.W_OK):
         raise UsageError(f"{name}: permission denied")
+
+
+@contextlib.contextmanager
+def new_directory(name: str) -> Iterator[None]:
+    """A directory for outputs, which goes again if nothing comes into it."""
+    make_directory(name)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.rmdir(name)
+        raise
 
 
 def check_table_target(name: str) -> None:

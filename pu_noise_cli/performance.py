@@ -45,7 +45,7 @@ def performance(calibration: Calibration, thresholds: FloatArray | None = None) 
     return Performance(
         auc=_share(positives @ below, positives.sum() * negatives.sum()).item(),
         threshold=at,
-        called=tp + fp,
+        called=np.minimum(tp + fp, 1.0),
         measures={
             "precision": _share(tp, tp + fp),
             "recall": _share(tp, tp + fn),

@@ -183,6 +183,8 @@ def calibration_sketch(
 
 def merged_sketch(names: Sequence[str]) -> Sketch:
     """The sketch of all rows that the sketches in some files were made of."""
+    if len({os.path.realpath(name) for name in names}) < len(names):
+        raise UsageError("a sketch is named twice, and its rows would count twice")
     return Sketch.merge(load_sketch(name, read_bytes(name)) for name in names)
 
 

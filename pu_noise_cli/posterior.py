@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,23 @@ BINS = 100  # of equal numbers of rows, and towards both ends ...
 BIN_GROWTH = 0.2  # ... smaller ones, by a fifth of the rows that they are nearer to the end
 
 
+class ScoresSeen(NamedTuple):
+    """What a prior tells of the scores that it was estimated from."""
+
+    n_labeled: int
+    n_unlabeled: int
+    auc_pu: float
+
+    def agrees_with(self, other: ScoresSeen) -> bool:
+        return self[:2] == other[:2] and abs(self.auc_pu - other.auc_pu) < 1e-9
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_labeled} labeled and {self.n_unlabeled} unlabeled ones with an AUC of "
+            f"{self.auc_pu:.4f}"
+        )
+
+
 @dataclass(frozen=True)
 class PriorShares:
     """α and β, with their intervals where they were estimated."""
@@ -35,17 +53,15 @@ class PriorShares:
     alpha_ci: tuple[float, float] | None = None
     beta_ci: tuple[float, float] | None = None
     estimated: bool = True  # from these scores, so that the posterior must average to them
-    rows: tuple[int, int] | None = None  # labeled and unlabeled, that they were estimated from
+    source: ScoresSeen | None = None  # what they were estimated from
 
     def on(self, sketch: Sketch) -> tuple[PriorShares, list[Notice]]:
         """These shares for a sketch; not as estimated from it where its rows are others."""
-        if self.rows in (None, (sketch.n_labeled, sketch.n_unlabeled)):
+        seen = ScoresSeen(sketch.n_labeled, sketch.n_unlabeled, sketch.auc)
+        if self.source is None or self.source.agrees_with(seen):
             return self, []
-        message = (
-            f"the prior was estimated from {self.rows[0]} labeled and {self.rows[1]} unlabeled "
-            f"rows, the scores have {sketch.n_labeled} and {sketch.n_unlabeled}"
-        )
-        return replace(self, estimated=False, rows=None), [Notice("prior-of-other-rows", message)]
+        message = f"the prior was estimated from {self.source}, the scores are {seen}"
+        return replace(self, estimated=False, source=None), [Notice("prior-of-other-rows", message)]
 
     def draw(self, rng: np.random.Generator) -> PriorShares:
         """Shares as uncertain as the 95 % intervals say: normal, with a width for each side."""

@@ -11,7 +11,7 @@ import numpy as np
 from . import __version__
 from .errors import EstimationError, InputError, Notice, UsageError
 from .estimators import ESTIMATORS, Curve, Estimate, Estimator, Samples, Settings
-from .posterior import PriorShares
+from .posterior import PriorShares, ScoresSeen
 from .sketch import Sketch
 
 SCHEMA = "punoise.prior/1"
@@ -209,8 +209,8 @@ def diagnose(sketch: Sketch, estimate: Estimate) -> list[Notice]:
         (
             auc < 0.5 - 3 * spread,
             "reversed-scores",
-            f"labeled rows score lower than unlabeled ones (AUC {auc:.3f}); "
-            "if low scores mean positive, use --lower-is-positive",
+            f"labeled rows score lower than unlabeled ones (AUC {auc:.3f}); if low scores mean "
+            "positive, turn them round, as --score-column with --lower-is-positive does",
         ),
         (
             auc > 1 - 1e-3,
@@ -265,7 +265,9 @@ def prior_shares(name: str, value: Any) -> PriorShares:
             float(beta),
             _pair(value["alpha_ci"]),
             _pair(value["beta_ci"]),
-            rows=(int(value["n_labeled"]), int(value["n_unlabeled"])),
+            source=ScoresSeen(
+                int(value["n_labeled"]), int(value["n_unlabeled"]), float(value["auc_pu"])
+            ),
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise InputError(f"{name}: alpha, beta or their intervals are not numbers") from error

@@ -68,7 +68,7 @@ def _row(name: str, prior: Any) -> dict[str, Any]:
         if status == "failed" and warnings:
             reason = " ".join(_printable(warnings[0][1]).split())
         return {
-            "sample": _printable(prior["sample"] or _sample_of(name)),
+            "sample": _printable(prior["sample"] or sample_of(name)),
             "status": status,
             "reason": reason,
             **_interval("alpha", prior),
@@ -100,7 +100,7 @@ def _count(value: Any) -> int | None:
     raise ValueError(f"{value!r} is not a number of rows")
 
 
-def _sample_of(name: str) -> str:
+def sample_of(name: str) -> str:
     """The name of a sample that does not tell its own: results/liver/prior.json is 'liver'."""
     path = PurePath(name)
     stem = path.name.split(".json")[0]

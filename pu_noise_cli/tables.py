@@ -522,7 +522,7 @@ def read_json(name: str) -> Any:
 
 def read_rule(name: str) -> Any:
     """A rule of evidence: one that comes with the package by its name, or a file."""
-    shipped = resources.files("pu_noise_cli.rules").joinpath(f"{name}.json")
+    shipped = resources.files("pu_noise_cli.rules").joinpath(f"{name.lower()}.json")
     return json.loads(shipped.read_text()) if shipped.is_file() else read_json(name)
 
 

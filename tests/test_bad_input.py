@@ -161,7 +161,7 @@ def test_malformed_scores(case, command, tmp_path, punoise):
 
 def prior_text(**values) -> str:
     document = {"schema": "punoise.prior/1", "alpha_ci": None, "beta_ci": None, "beta": 1}
-    return json.dumps({**document, "n_labeled": 100, "n_unlabeled": 300, **values})
+    return json.dumps({**document, "n_labeled": 100, "n_unlabeled": 300, "auc_pu": 0.8, **values})
 
 
 PRIORS = {

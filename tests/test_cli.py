@@ -403,7 +403,9 @@ def test_a_stopped_write_leaves_the_old_file_whole(sent, code, left, tmp_path):
     target = tmp_path / "scores.tsv"
     target.write_text("old")
     program = (
-        "import sys, time; from pu_noise_cli import cli, outputs\n"
+        "import signal, sys, time; from pu_noise_cli import cli, outputs\n"
+        # a job in the background is started without
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def slow(**_):\n"
         "    with outputs.write_atomically(sys.argv[-1]) as file:\n"
         "        file.write(b'half'); file.flush(); print('writing', flush=True); time.sleep(60)\n"
@@ -451,3 +453,21 @@ def test_version_is_a_bare_number_and_quick():
         return min(times)
 
     assert best([*COMMAND, "--version"]) < 3 * best([sys.executable, "-c", "import click"])
+
+
+def test_warnings_about_columns_are_in_the_prior_of_tables(punoise, frames, tmp_path):
+    labeled, unlabeled = frames
+    labeled.assign(batch=1.0).to_csv(tmp_path / "l.csv", index=False)
+    unlabeled.assign(batch=2.0).to_csv(tmp_path / "u.csv", index=False)
+    tables = ("--labeled", tmp_path / "l.csv", "--unlabeled", tmp_path / "u.csv")
+    prior = punoise("estimate-prior", *tables, *FAST).prior
+    assert "leaking-column" in [warning["code"] for warning in prior["warnings"]]
+
+
+def test_a_run_that_fails_leaves_no_new_directory(punoise, tables, tmp_path):
+    (tmp_path / "labeled.csv").write_text("a,b,c\n1,2,3\n")
+    punoise("run", *tables, "--out-dir", tmp_path / "new", expect=3)
+    assert not (tmp_path / "new").exists()
+    options = ("--on-failure", "write", "--strict")
+    punoise("run", *tables, "--out-dir", tmp_path / "new", *options, expect=4)
+    assert (tmp_path / "new" / "prior.json").exists()

@@ -217,3 +217,16 @@ def test_performance_as_a_file(suffix, punoise, scores, prior_file, tmp_path):
     for name in MEASURES:
         assert (rows[f"{name}_low"] <= rows[name]).all()
         assert (rows[name] <= rows[f"{name}_high"]).all()
+
+
+def test_a_prior_of_as_many_other_rows_is_noticed(punoise, scores, tmp_path):
+    frame = pd.read_csv(scores, sep="\t")
+    frame.assign(score=frame["score"] ** 2 + 0.01 * (frame.index % 7)).to_csv(
+        tmp_path / "other.tsv", sep="\t", index=False
+    )
+    punoise("estimate-prior", "--scores", tmp_path / "other.tsv", "--out", tmp_path / "p.json")
+    options = ("--prior", tmp_path / "p.json", "--out", tmp_path / "q.tsv", "--strict")
+    result = punoise("posterior", "--scores", scores, *options, expect=4)
+    assert "prior-of-other-rows" in result.err
+    punoise("estimate-prior", "--scores", scores, "--out", tmp_path / "p.json")
+    punoise("posterior", "--scores", scores, *options[:-1])

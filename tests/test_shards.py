@@ -490,3 +490,10 @@ def test_dask_on_slurm_writes_the_bytes_of_the_local_run(sharded, punoise, tmp_p
     )
     assert result.returncode == 0, result.stderr
     assert contents(tmp_path / "slurm") == contents(tmp_path / "local")
+
+
+def test_a_sketch_does_not_count_twice(scores, punoise, tmp_path):
+    punoise("sketch", "--scores", scores, "--out", tmp_path / "a.sketch")
+    twice = (tmp_path / "a.sketch", tmp_path / "a.sketch")
+    punoise("merge-sketches", *twice, "--out", tmp_path / "b.sketch", expect=2)
+    punoise("estimate-prior", "--sketch", *twice, expect=2)

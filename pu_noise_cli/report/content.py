@@ -20,6 +20,7 @@ from ..errors import InputError, Notice
 from ..posterior import Calibration
 from ..prior import SCHEMA, prior_shares
 from ..sketch import FloatArray, Sketch
+from ..summarize import sample_of
 from .text import Interval
 
 PROVENANCE_SCHEMA = "punoise.provenance/1"
@@ -78,7 +79,7 @@ class PriorView:
     def _parsed(cls, file: str, value: dict[str, Any]) -> PriorView:
         sample = _optional(str, value["sample"])
         return cls(
-            name=sample or Path(file).name.removesuffix(".gz").removesuffix(".json"),
+            name=sample or sample_of(file),
             version=str(value["punoise_version"]),
             seed=_optional(int, value["seed"]),
             n_labeled=_optional(int, value["n_labeled"]),

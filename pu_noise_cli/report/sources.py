@@ -59,7 +59,7 @@ def report_of(
         except (InputError, EstimationError) as error:
             if not go_on:
                 raise
-            failed = _failed(priors[0], error)
+            failed = _own_failure(priors[0]) or _failed(priors[0], error)
             return Report(render_samples([failed]), [], failed.notices)
         charts = [chart for group in single_charts(content).values() for chart in group]
         return Report(render(content), charts, content.calibration.notices)
@@ -72,6 +72,15 @@ def report_of(
                 raise
             views.append(_failed(name, error))
     return Report(render_samples(views), sample_charts(views))
+
+
+def _own_failure(prior: str) -> PriorView | None:
+    """A prior that says itself why it has no estimate."""
+    try:
+        view = PriorView.of(prior, read_json(prior))
+    except InputError:
+        return None
+    return None if view.estimated else view
 
 
 def _failed(prior: str, error: Exception) -> PriorView:
