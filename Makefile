@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 .PHONY: demo example test test-slurm lint-galaxy check clean
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.punoise
 	$(BIN)/punoise simulate --out-dir demo --alpha 0.2 --beta 0.95
 	$(BIN)/punoise run --labeled demo/labeled.csv --unlabeled demo/unlabeled.csv --out-dir demo/results
 	@echo "truth  alpha 0.2000, beta 0.9500"
@@ -29,12 +29,15 @@ check: $(VENV)/.installed
 	$(BIN)/mypy
 	$(MAKE) test
 
-$(VENV)/.installed: pyproject.toml
+$(VENV)/.punoise: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.punoise
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@
 
-# the workflow tools are many: a demo does without
 $(VENV)/.workflow: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[workflow]'
 	@touch $@

@@ -177,7 +177,7 @@ def scores_table(folder: Path, sizes: list[int]) -> str:
         times["estimate-prior"].append(estimate)
         times["posterior"].append(posterior)
         lines.append(
-            f"| {rows:.0e} | {estimate.seconds:.2f} | {rows / estimate.seconds:,.0f} "
+            f"| {rows:,} | {estimate.seconds:.2f} | {rows / estimate.seconds:,.0f} "
             f"| {estimate.peak_mb:.0f} | {estimate.seconds / read:.2f} "
             f"| {estimate.seconds / at_once:.2f} | {posterior.seconds:.2f} "
             f"| {rows / posterior.seconds:,.0f} | {posterior.peak_mb:.0f} "
@@ -213,7 +213,7 @@ def features_table(folder: Path, sizes: list[int], threads: int) -> str:
         found.append(ours)
         rate = rows / ours.seconds
         lines.append(
-            f"| {rows:.0e} | {ours.seconds:.1f} | {rate:,.0f} | {ours.peak_mb:.0f} "
+            f"| {rows:,} | {ours.seconds:.1f} | {rate:,.0f} | {ours.peak_mb:.0f} "
             f"| {read:.1f} | {rate / theirs:.1f} × ({theirs:,.0f} rows/s) |"
         )
         print(lines[-1], flush=True)
@@ -287,7 +287,7 @@ def dask_table(folder: Path, rows: int) -> str:
         )
         assert same, "the outputs differ"
     one, two = list(seconds.values())[1:]
-    lines = [f"| score, {rows:.0e} × 20 rows in {SHARDS} shards | s |", "|---|---|"]
+    lines = [f"| score, {rows:,} × 20 rows in {SHARDS} shards | s |", "|---|---|"]
     lines += [f"| {name} | {value:.1f} |" for name, value in seconds.items()]
     lines += [
         "",
