@@ -158,9 +158,10 @@ def run(ctx: click.Context, /, **given: Any) -> None:
 @strict_option
 @common_options
 def transform(**given: Any) -> None:
-    """Score each row by a classifier of labeled against unlabeled rows.
+    """Score each row: how much it looks like a labeled one.
 
-    No row is scored by a model that was trained on it or on its group.
+    The score is that of a classifier of labeled against unlabeled rows. No row is scored by a model
+    that was trained on it or on its group.
 
     \b
     punoise transform --labeled labeled.csv --unlabeled unlabeled.csv --out scores.tsv
@@ -191,7 +192,7 @@ def transform(**given: Any) -> None:
 @strict_option
 @common_options
 def train(**given: Any) -> None:
-    """Train a model only, to score the files of a table in parallel.
+    """Train a model only, to score files one by one.
 
     The model knows the rows it was trained on: 'score --set' gives each file the scores that
     'transform' would have given its rows.
@@ -288,9 +289,10 @@ def score(**given: Any) -> None:
 @click.option("--out", required=True, metavar="SKETCH", help="Where the sketch goes.")
 @common_options
 def sketch(**given: Any) -> None:
-    """Sum up scores in a small file for estimate-prior and posterior.
+    """Sum up scores in a small file that can be merged.
 
-    Sketches of the parts of a table, merged in any order, give exactly the sketch of the whole.
+    It is all that estimate-prior and the calibration of posterior need. Sketches of the parts of a
+    table, merged in any order, give exactly the sketch of the whole.
 
     \b
     punoise sketch --scores scores/1.parquet --out 1.sketch
@@ -608,7 +610,9 @@ def report(priors: Sequence[str], more_priors: Sequence[str], **given: Any) -> N
 @click.option("--n-features", type=click.IntRange(1), default=10, show_default=True)
 @common_options
 def simulate(**given: Any) -> None:
-    """Write tables with a known answer: labeled.csv, unlabeled.csv and truth.csv.
+    """Simulate tables with a known answer.
+
+    Writes labeled.csv, unlabeled.csv and truth.csv.
 
     \b
     punoise simulate --out-dir simulated --alpha 0.2 --beta 0.95

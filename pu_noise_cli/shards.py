@@ -52,9 +52,9 @@ class Job:
         return self.resume and self.out is not None and parquet_key(self.out) == self.key
 
 
-def is_sharded(out: str | None) -> bool:
+def is_sharded(out: str) -> bool:
     """Whether an output is a directory of shards: its name ends in a slash."""
-    return out is not None and out.endswith("/")
+    return out.endswith("/")
 
 
 def check_sharded_target(out: str, rows: Rows) -> None:
@@ -81,12 +81,12 @@ def check_parquet(rows: Rows, wanted_by: str) -> None:
                 raise UsageError(f"{wanted_by}: shards are made of Parquet files, not {shard.name}")
 
 
-def plan(rows: Rows, out: str | None, made_by: str, resume: bool = False) -> list[Job]:
+def plan(rows: Rows, out: str, made_by: str, resume: bool) -> list[Job]:
     """One job for a plain output; for a directory, one for each input file.
 
     `made_by` is a digest of all but the rows that the output depends on.
     """
-    if out is None or not is_sharded(out):
+    if not is_sharded(out):
         return [Job(rows, out)]
     return [
         Job(part, os.path.join(os.path.abspath(out), name), made_by, resume)
