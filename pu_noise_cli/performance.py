@@ -12,8 +12,6 @@ import numpy as np
 from .posterior import Calibration
 from .sketch import FloatArray
 
-MEASURES = ("precision", "recall", "specificity", "f1", "mcc", "accuracy")
-
 
 @dataclass(frozen=True, eq=False)
 class Performance:
