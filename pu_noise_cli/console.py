@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .errors import Notice
+from .notices import Notice
 
 if TYPE_CHECKING:
     from click._termui_impl import ProgressBar
@@ -70,7 +70,7 @@ class Console:
             yield done
 
     @contextlib.contextmanager
-    def progress(self, label: str) -> Iterator[Callable[[float], None]]:
+    def stage(self, label: str) -> Iterator[Callable[[float], None]]:
         """A function that takes the share done; it draws only where there is a terminal."""
         if not self.on_terminal:
             yield lambda share: None

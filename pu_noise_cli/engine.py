@@ -1,20 +1,24 @@
-"""Who does the work on the parts of a table: this process, or the workers of a Dask cluster."""
+"""Who does the work on a table: this process or a Dask cluster; how far it is, what is kept."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from . import __version__
 from .errors import UsageError
-from .shards import Job
+from .rows import Rows
+from .shards import Job, begin, finish, is_sharded, plan
 from .tables import read_json
 
 Result = TypeVar("Result")
-RowsDone = Callable[[int], None]
+RowsDone = Callable[[int], None]  # takes the number of further rows that are done
+ShareDone = Callable[[float], None]  # takes the share of the work that is done
 FAN_IN = 16  # results that are merged at a time
 CONNECT_SECONDS = 30
 
@@ -28,8 +32,37 @@ class Step(Protocol[Result]):
     def merge(results: Sequence[Result]) -> Result: ...
 
 
-class Engine(Protocol):
-    """Does work, wherever that is."""
+class WritingStep(Step[Result], Protocol[Result]):
+    """A step that writes a table."""
+
+    def digest(self, rows: Rows) -> str:
+        """A digest of all that the table depends on but the values of the rows."""
+
+
+class Watcher(Protocol):
+    """Is told how far the work is."""
+
+    def stage(self, label: str) -> contextlib.AbstractContextManager[ShareDone]:
+        """A function that takes the share done, for a stage of unknown steps."""
+
+    def rows(self, label: str, total: int | None) -> contextlib.AbstractContextManager[RowsDone]:
+        """A function that takes numbers of rows done."""
+
+
+class Nobody:
+    """Watches nothing."""
+
+    @contextlib.contextmanager
+    def stage(self, label: str) -> Iterator[ShareDone]:
+        yield lambda share: None
+
+    @contextlib.contextmanager
+    def rows(self, label: str, total: int | None) -> Iterator[RowsDone]:
+        yield lambda rows: None
+
+
+class Workers(Protocol):
+    """Do work, wherever that is."""
 
     def call(self, function: Callable[..., Result], *args: Any, **local: Any) -> Result:
         """The result of one function; keyword arguments are given to it in this process only."""
@@ -39,7 +72,7 @@ class Engine(Protocol):
 
 
 class Local:
-    """Works in this process, on one job after the other."""
+    """This process, which does one job after the other."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -57,10 +90,10 @@ class Local:
 
 
 class Dask:
-    """Works on the workers of a Dask cluster, which see the same files as this process.
+    """The workers of a Dask cluster, which see the same files as this process.
 
-    A worker that dies loses nothing but time: Dask gives its tasks to others, and what they write
-    takes its name only when it is whole.
+    If a worker dies, its work is redone by others; what they write takes its name only when it is
+    whole.
     """
 
     def __init__(self, client: Any) -> None:
@@ -120,20 +153,69 @@ def _check_worker(version: str) -> None:
     pa.set_cpu_count(1)  # a worker runs as many tasks as it has threads
 
 
+@dataclass(frozen=True)
+class Engine:
+    """Workers, somebody who watches, and what there is to keep."""
+
+    workers: Workers
+    watcher: Watcher = field(default_factory=Nobody)
+    resume: bool = False  # whether shards that are there already are kept
+    seconds: dict[str, float] = field(default_factory=dict)  # that each stage took so far
+
+    def call(
+        self, label: str, function: Callable[..., Result], *args: Any, watched: bool = False
+    ) -> Result:
+        """The result of one function; a watched one takes `progress`, in this process only."""
+        with self._timed(label), self.watcher.stage(label) as progress:
+            local = {"progress": progress} if watched else {}
+            return self.workers.call(function, *args, **local)
+
+    def gather(self, step: Step[Result], rows: Rows, label: str) -> Result:
+        """The merged results of a step over all rows."""
+        whole = isinstance(self.workers, Local)
+        jobs = [Job(rows)] if whole else [Job(part) for part in rows.parts()]
+        with self._timed(label), self.watcher.rows(label, rows.num_rows) as done:
+            return self.workers.reduce(step, jobs, done)
+
+    def write(self, step: WritingStep[Result], rows: Rows, label: str, out: str) -> Result:
+        """The same of a step that writes a table, or a directory of shards."""
+        sharded = is_sharded(out)
+        jobs = plan(rows, out, step.digest(rows) if sharded else "", self.resume)
+        with self._timed(label), self.watcher.rows(label, rows.num_rows) as done:
+            if sharded:
+                begin(out)
+            result = self.workers.reduce(step, jobs, done)
+            if sharded:
+                finish(out, jobs)
+            return result
+
+    @contextlib.contextmanager
+    def _timed(self, label: str) -> Iterator[None]:
+        start = time.monotonic()
+        yield
+        self.seconds[label] = self.seconds.get(label, 0.0) + time.monotonic() - start
+
+
 @contextlib.contextmanager
-def open_engine(address: str | None, threads: int) -> Iterator[Engine]:
+def open_engine(
+    dask: str | None, threads: int, watcher: Watcher, resume: bool = False
+) -> Iterator[Engine]:
     """This process, or the cluster whose scheduler has the address or wrote the file."""
-    if address is None:
-        yield Local(threads)
+    if dask is None:
+        yield Engine(Local(threads), watcher, resume)
         return
     try:
         from distributed import Client
     except ImportError:
         raise UsageError("--dask needs Dask: pip install 'punoise[dask]'") from None
-    found = read_json(address) if os.path.isfile(address) else {"address": address}
+    found = read_json(dask) if os.path.isfile(dask) else {"address": dask}
     try:
         client = Client(found["address"], timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UsageError(f"--dask {address}: no scheduler answers there ({error})") from error
+        raise UsageError(f"--dask {dask}: no scheduler answers there ({error})") from error
     with client:
-        yield Dask(client)
+        try:
+            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        except TimeoutError as error:
+            raise UsageError(f"--dask {dask}: the cluster has no workers") from error
+        yield Engine(Dask(client), watcher, resume)

@@ -1,6 +1,4 @@
-"""Every way punoise stops early, each with its exit code; and warnings, which are data."""
-
-from typing import NamedTuple
+"""Every way punoise stops early, each with its exit code."""
 
 
 class PunoiseError(Exception):
@@ -33,14 +31,13 @@ class StrictError(PunoiseError):
     exit_code = 4
 
 
+class MachineError(PunoiseError):
+    """The machine has failed: no memory or disk left, or a device that cannot be read."""
+
+    exit_code = 5
+
+
 class ClosedPipe(PunoiseError):
     """The reader of our standard output has gone, as in `| head`; nothing is said of it."""
 
     exit_code = 141  # as a process that SIGPIPE ends
-
-
-class Notice(NamedTuple):
-    """A warning as it stands in the JSON: a stable kebab-case code and a sentence."""
-
-    code: str
-    message: str

@@ -1,4 +1,4 @@
-"""Evidence strengths for a posterior: levels by likelihood ratio, from a rule that is data."""
+"""Evidence strengths: levels of the likelihood ratio, from a rule that is data."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ NONE = "indeterminate"
 
 @dataclass(frozen=True)
 class Level:
-    """Evidence of a strength: a posterior at least so high or, against, at most so high."""
+    """Evidence of a strength: a likelihood ratio at least so high or, against, at most so high."""
 
     name: str
     lr: float
-    posterior: float
+    posterior: float  # at the prior of the population
 
     @property
     def against(self) -> bool:
@@ -79,9 +79,9 @@ def _very_strong(rule: dict[str, Any], prior: float) -> float:
 
 
 def strengths(levels: Sequence[Level], low: FloatArray, high: FloatArray) -> NDArray[np.str_]:
-    """The strongest level that the bounds on the posterior, shape (n,), support; else NONE."""
+    """The strongest level that the bounds on the likelihood ratio, shape (n,), support; else NONE."""
     result = np.full(len(low), NONE, dtype=object)
     for level in reversed(levels):
-        meets = high <= level.posterior if level.against else low >= level.posterior
+        meets = high <= level.lr if level.against else low >= level.lr
         result[meets] = level.name
     return result.astype(str)

@@ -170,14 +170,15 @@ def table_writer(
 ) -> Iterator[WriteBatch]:
     """A function that appends batches of the schema to a table, written atomically.
 
-    Parquet keeps a dictionary of the values of each column but the `unique` ones, and the key.
+    Parquet keeps a dictionary of the values of each column but the `unique` ones, the schema's
+    metadata, and the key.
     """
     form = _target_format(name)
     with write_atomically(name) as file:
         if form.kind == "parquet":
             coded = [column for column in schema.names if column not in unique]
             if key is not None:
-                schema = schema.with_metadata({PARQUET_KEY: key})
+                schema = schema.with_metadata({**(schema.metadata or {}), PARQUET_KEY: key})
             with _parquet_writer(file, schema, coded) as write:
                 yield write
             return

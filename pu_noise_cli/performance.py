@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .posterior import Calibration
+from .calibration import Calibration
 from .sketch import FloatArray
 
 

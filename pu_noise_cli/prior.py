@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import PurePath
+from typing import Any, TypeVar
 
 import numpy as np
 
 from . import __version__
-from .errors import EstimationError, InputError, Notice, UsageError
-from .estimators import ESTIMATORS, Curve, Estimate, Estimator, Samples, Settings
-from .posterior import PriorShares, ScoresSeen
-from .sketch import Sketch
+from .calibration import Shares
+from .diagnosis import Case, diagnose
+from .errors import EstimationError, InputError, UsageError
+from .estimators import ESTIMATORS, Curve, Estimate, Estimator, Interval, Samples, Settings
+from .notices import Notice, kind
+from .sketch import FloatArray, Sketch
 
 SCHEMA = "punoise.prior/1"
 CI_LEVEL = 0.95
 DEFAULT_METHOD, CURVE_METHOD = "auto", "alphamax-n"
 REPLICATES = 100
+MOST_METHODS = 50  # far more than there are: a document from elsewhere must not fill a page
+OTHER_ROWS = kind(
+    "prior-of-other-rows",
+    "Alpha and beta were estimated from other rows than these.",
+    "Estimate them from these scores, unless you know that the shares are the same.",
+)
+BAD_INPUT = kind(
+    "bad-input",
+    "The input could not be used, so there is no estimate (--on-failure write).",
+    "The message names the file and the place; correct it and run again.",
+)
+ESTIMATION_FAILED = kind(
+    "estimation-failed",
+    "The input was fine but gave no estimate (--on-failure write).",
+    "The message says why; try another --method or more rows.",
+)
+ANYTHING: Interval = (0.0, 1.0)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -34,13 +56,55 @@ class Prior:
     notices: tuple[Notice, ...]
     curves: dict[str, Curve]  # AlphaMax-N's, whatever the method: experts look for the elbow
     sample: str | None = None
+    version: str = __version__
 
-    def as_json(self) -> dict[str, Any]:
+    @property
+    def auc(self) -> float | None:
+        """The AUC of positives against negatives, as far as α and β tell it."""
+        if self.answer is None or self.auc_pu is None:
+            return None
+        return Shares(self.answer.alpha, self.answer.beta).corrected_auc(self.auc_pu)
+
+    @property
+    def reason(self) -> str:
+        """Why there is no estimate, where there is none."""
+        return self.notices[0].message if self.notices else "no reason given"
+
+    def name(self, file: str) -> str:
+        """The sample's name, else that of the file: results/liver/prior.json is 'liver'."""
+        path = PurePath(file)
+        stem = path.name.split(".json")[0]
+        return self.sample or (path.parent.name if stem == "prior" else "") or stem
+
+    def shares(self, name: str, sketch: Sketch) -> tuple[Shares, tuple[Notice, ...]]:
+        """α and β for the rows of a sketch, with a warning where they were estimated from others.
+
+        `name` is the file's, for an error where it holds no estimate.
+        """
+        if self.answer is None:
+            raise EstimationError(f"{name}: holds no estimate: {self.reason}")
+        draws = self.answer.draws or _drawn_from_intervals(self.answer, self.seed)
+        shares = Shares(self.answer.alpha, self.answer.beta, draws=draws)
+        sizes = (self.n_labeled, self.n_unlabeled)
+        if sizes == (sketch.n_labeled, sketch.n_unlabeled) and self._has_auc(sketch.auc):
+            return shares, ()
+        message = (
+            f"the prior was estimated from {sizes[0]} labeled and {sizes[1]} unlabeled scores with "
+            f"an AUC of {self.auc_pu or 0:.4f}, these are {sketch.n_labeled} and "
+            f"{sketch.n_unlabeled} with an AUC of {sketch.auc:.4f}"
+        )
+        return replace(shares, of_these_rows=False), (OTHER_ROWS(message),)
+
+    def _has_auc(self, auc: float) -> bool:
+        return self.auc_pu is not None and abs(self.auc_pu - auc) < 1e-9
+
+    def to_json(self) -> dict[str, Any]:
         """The object of PRIOR.json, its keys in the contract's order."""
-        answer = _estimate_json(self.answer)
+        answer = _estimate_to_json(self.answer)
+        draws = None if self.answer is None else self.answer.draws
         return {
             "schema": SCHEMA,
-            "punoise_version": __version__,
+            "punoise_version": self.version,
             "method": self.method,
             "seed": self.seed,
             "n_labeled": self.n_labeled,
@@ -49,28 +113,74 @@ class Prior:
             "ci_level": CI_LEVEL,
             **{key: answer[key] for key in ("alpha_plus", "beta_plus")},
             "auc_pu": self.auc_pu,
-            "auc": _corrected_auc(self.auc_pu, self.answer),
+            "auc": self.auc,
             "sample": self.sample,
             "warnings": [notice._asdict() for notice in self.notices],
             "estimates": [
-                {"method": method, **_estimate_json(estimate)}
+                {"method": method, **_estimate_to_json(estimate)}
                 for method, estimate in self.estimates.items()
             ],
-            "curve": self._curve_json(),
+            "draws": None if draws is None else [list(pair) for pair in draws],
+            "curve": {
+                name: {
+                    "proportion": curve.proportion.tolist(),
+                    "log_likelihood": curve.log_likelihood.tolist(),
+                }
+                for name, curve in self.curves.items()
+            }
+            or None,
         }
+
+    @classmethod
+    def from_json(cls, name: str, value: Any) -> Prior:
+        """The prior of a document, checked whole; an input error names the file."""
+        if not isinstance(value, dict) or value.get("schema") != SCHEMA:
+            raise InputError(f"{name}: not a {SCHEMA} document")
+        try:
+            return cls._checked(value)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)[:200]
+            raise InputError(f"{name}: not a whole {SCHEMA} document ({reason})") from None
+
+    @classmethod
+    def _checked(cls, value: dict[str, Any]) -> Prior:
+        estimates = {
+            _text(entry["method"]): _estimate_of_json(entry)
+            for entry in value["estimates"][:MOST_METHODS]
+        }
+        answer = _estimate_of_json(value)
+        if answer is not None:
+            answer = replace(answer, draws=_optional(_draws, value.get("draws")))
+        return cls(
+            method=_text(value["method"]),
+            seed=_count(value["seed"]),
+            n_labeled=_optional(_count, value["n_labeled"]),
+            n_unlabeled=_optional(_count, value["n_unlabeled"]),
+            answer=answer,
+            auc_pu=_optional(_share, value["auc_pu"]),
+            estimates={method: found for method, found in estimates.items() if found is not None},
+            notices=notices_of_json(value["warnings"]),
+            curves={
+                _text(key): Curve(
+                    _numbers(curve["proportion"], _share), _numbers(curve["log_likelihood"])
+                )
+                for key, curve in (value["curve"] or {}).items()
+            },
+            sample=_optional(_text, value["sample"]),
+            version=_text(value["punoise_version"]),
+        )
 
     def summary(self) -> list[str]:
         """The answer in a few lines of text; of several methods, a small table."""
         if self.answer is None or self.auc_pu is None:
             return ["alpha  not estimated", "beta   not estimated"]
-        auc = _corrected_auc(self.auc_pu, self.answer)
         alpha = _shown(self.answer.alpha, self.answer.alpha_ci)
         beta = _shown(self.answer.beta, self.answer.beta_ci)
         lines = [
             f"alpha  {alpha}  of the unlabeled rows are positive",
             f"beta   {beta}  of the labeled rows are positive",
             f"AUC    {self.auc_pu:.3f} labeled against unlabeled"
-            + ("" if auc is None else f", {auc:.3f} positives against negatives"),
+            + ("" if self.auc is None else f", {self.auc:.3f} positives against negatives"),
             f"rows   {self.n_labeled} labeled, {self.n_unlabeled} unlabeled",
         ]
         if len(self.estimates) > 1:
@@ -81,23 +191,15 @@ class Prior:
             ]
         return lines
 
-    def _curve_json(self) -> dict[str, Any] | None:
-        if not self.curves:
-            return None
-        return {
-            name: {
-                "proportion": [float(x) for x in curve.proportion],
-                "log_likelihood": [float(x) for x in curve.log_likelihood],
-            }
-            for name, curve in self.curves.items()
-        }
 
-
-def _shown(value: float, interval: tuple[float, float] | None) -> str:
+def _shown(value: float, interval: Interval | None) -> str:
     return f"{value:.4f}" + (f" [{interval[0]:.4f}, {interval[1]:.4f}]" if interval else "")
 
 
-def _estimate_json(estimate: Estimate | None) -> dict[str, Any]:
+# ---- To and from JSON
+
+
+def _estimate_to_json(estimate: Estimate | None) -> dict[str, Any]:
     keys = ("alpha", "alpha_ci", "beta", "beta_ci", "alpha_plus", "beta_plus", "converged")
     return {
         key: list(value) if isinstance(value := getattr(estimate, key, None), tuple) else value
@@ -105,29 +207,115 @@ def _estimate_json(estimate: Estimate | None) -> dict[str, Any]:
     }
 
 
-def _corrected_auc(auc_pu: float | None, estimate: Estimate | None) -> float | None:
-    """The AUC of positives against negatives, from that of labeled against unlabeled rows."""
-    if auc_pu is None or estimate is None or estimate.beta <= estimate.alpha:
+def _estimate_of_json(value: dict[str, Any]) -> Estimate | None:
+    """The estimate of an entry; none where it has neither α nor β."""
+    shares = ("alpha", "beta", "alpha_plus", "beta_plus")
+    alpha, beta, alpha_plus, beta_plus = (_optional(_share, value[key]) for key in shares)
+    intervals = [_optional(_interval, value[f"{key}_ci"]) for key in ("alpha", "beta")]
+    if alpha is None or beta is None:
+        if (alpha, beta) != (None, None):
+            raise ValueError("alpha and beta are both there, or neither")
         return None
-    return float(np.clip(0.5 + (auc_pu - 0.5) / (estimate.beta - estimate.alpha), 0, 1))
+    converged = _optional(bool, value.get("converged"))
+    return Estimate(alpha, beta, alpha_plus, beta_plus, *intervals, converged=converged)
+
+
+def _optional(kind: Callable[[Any], T], value: Any) -> T | None:
+    return None if value is None else kind(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not text")
+    return value
+
+
+def _finite(value: Any) -> float:
+    if type(value) not in (int, float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is not a finite number")
+    return float(value)
+
+
+def _share(value: Any) -> float:
+    if not 0 <= _finite(value) <= 1:
+        raise ValueError(f"{value!r} is not a share between 0 and 1")
+    return float(value)
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError(f"{value!r} is not a count")
+    return value
+
+
+def _interval(value: Any) -> Interval:
+    low, high = value
+    if _share(low) > _share(high):
+        raise ValueError(f"the interval {value!r} ends before it begins")
+    return float(low), float(high)
+
+
+def _draws(value: Any) -> tuple[tuple[float, float], ...]:
+    return tuple((_share(alpha), _share(beta)) for alpha, beta in value)
+
+
+def _numbers(value: Any, of: Callable[[Any], float] = _finite) -> FloatArray:
+    return np.array([of(item) for item in value], np.float64)
+
+
+def notices_of_json(value: Any) -> tuple[Notice, ...]:
+    """The warnings of a document."""
+    return tuple(Notice(_text(entry["code"]), _text(entry["message"])) for entry in value)
+
+
+def _drawn_from_intervals(answer: Estimate, seed: int) -> tuple[tuple[float, float], ...]:
+    """Pairs as uncertain as the intervals say, for documents that hold no draws."""
+    rng = np.random.default_rng([seed, 3])
+
+    def drawn(value: float, interval: Interval | None) -> FloatArray:
+        z = rng.normal(size=REPLICATES) / 1.96
+        low, high = interval or (value, value)
+        return np.clip(value + z * np.where(z > 0, high - value, value - low), 0, 1)
+
+    if answer.alpha_ci is None and answer.beta_ci is None:
+        return ()
+    pairs = zip(drawn(answer.alpha, answer.alpha_ci), drawn(answer.beta, answer.beta_ci))
+    return tuple((float(alpha), float(beta)) for alpha, beta in pairs)
+
+
+# ---- Estimation
 
 
 def estimate_prior(
     sketch: Sketch,
     method: str,
     settings: Settings,
+    *,
     samples: Samples | None = None,
     sample: str | None = None,
+    notices: Sequence[Notice] = (),
+    learned: bool = False,
 ) -> Prior:
-    """Run one method, or all of them, on the scores and where given on the feature tables."""
+    """Run one method, or all of them, on the scores and where given on the feature tables.
+
+    `notices` are those of the steps before; `learned` says that the score is a classifier's.
+    """
     estimates = {
         estimator.name: _with_intervals(estimator, sketch, samples, settings)
         for estimator in _chosen(method, samples)
     }
-    answering = DEFAULT_METHOD if method == "all" else method
+    answering = answering_method(method)
     answer = estimates[answering]
     if not np.isfinite([answer.alpha, answer.beta]).all():
         raise EstimationError(f"{answering} found no estimate")
+    case = Case(sketch, answer, learned)
+    if not case.ranks_labeled_higher:  # the scores tell nothing, so nothing can be ruled out
+        beta_ci = ANYTHING if settings.beta is None else answer.beta_ci
+        answer = replace(answer, alpha_ci=ANYTHING, beta_ci=beta_ci, draws=None)
+        estimates[answering], case = answer, replace(case, estimate=answer)
+    curve_of = estimates.get(CURVE_METHOD)
+    if curve_of is None:
+        curve_of = ESTIMATORS[CURVE_METHOD].estimate(sketch, settings)
     return Prior(
         method=answering,
         seed=settings.seed,
@@ -136,20 +324,27 @@ def estimate_prior(
         answer=answer,
         auc_pu=sketch.auc,
         estimates=estimates,
-        notices=(*diagnose(sketch, answer), *answer.notices),
-        curves=(
-            estimates.get(CURVE_METHOD) or ESTIMATORS[CURVE_METHOD].estimate(sketch, settings)
-        ).curves,
+        notices=(*notices, *diagnose(case), *answer.notices),
+        curves=curve_of.curves,
         sample=sample,
     )
 
 
 def failed_prior(method: str, seed: int, error: Exception, sample: str | None) -> Prior:
     """The prior that is written where estimation or its input fails and a file is wanted."""
-    code = "bad-input" if isinstance(error, InputError) else "estimation-failed"
-    answering = DEFAULT_METHOD if method == "all" else method
-    notices = (Notice(code, str(error)),)
-    return Prior(answering, seed, None, None, None, None, {}, notices, {}, sample)
+    kind = BAD_INPUT if isinstance(error, InputError) else ESTIMATION_FAILED
+    notices = (kind(str(error)),)
+    return Prior(answering_method(method), seed, None, None, None, None, {}, notices, {}, sample)
+
+
+def answering_method(method: str) -> str:
+    """The method whose estimate is the answer."""
+    return DEFAULT_METHOD if method == "all" else method
+
+
+def needs_features(method: str) -> bool:
+    """Whether a method, or one of all, reads the feature tables themselves."""
+    return method == "all" or ESTIMATORS[method].needs == "features"
 
 
 def _chosen(method: str, samples: Samples | None) -> Sequence[Estimator]:
@@ -170,107 +365,16 @@ def _with_intervals(
     if estimator.needs == "features" or estimate.alpha_ci is not None:
         return estimate
     rng = np.random.default_rng([settings.seed, 1])
-    replicates = [estimator.estimate(sketch.resample(rng), settings) for _ in range(REPLICATES)]
+    copies = [estimator.estimate(sketch.resample(rng), settings) for _ in range(REPLICATES)]
     tail = (1 - CI_LEVEL) / 2
 
-    def interval(values: list[float], center: float) -> tuple[float, float]:
+    def interval(values: list[float], center: float) -> Interval:
         low, high = np.quantile(values, [tail, 1 - tail])
         return min(float(low), center), max(float(high), center)
 
     return replace(
         estimate,
-        alpha_ci=interval([r.alpha for r in replicates], estimate.alpha),
-        beta_ci=interval([r.beta for r in replicates], estimate.beta),
+        alpha_ci=interval([copy.alpha for copy in copies], estimate.alpha),
+        beta_ci=interval([copy.beta for copy in copies], estimate.beta),
+        draws=tuple((float(copy.alpha), float(copy.beta)) for copy in copies),
     )
-
-
-def diagnose(sketch: Sketch, estimate: Estimate) -> list[Notice]:
-    """What about the scores and the estimate should make a reader careful."""
-    n_labeled, n_unlabeled, auc = sketch.n_labeled, sketch.n_unlabeled, sketch.auc
-    alpha, beta = estimate.alpha, estimate.beta
-    total = sketch.labeled + sketch.unlabeled
-    share = total / total.sum()
-    tied = float(share[share >= 0.01].sum())
-    # the standard error of the AUC where the two samples do not differ
-    spread = np.sqrt((n_labeled + n_unlabeled + 1) / (12 * n_labeled * n_unlabeled))
-    low, high = estimate.alpha_ci or (alpha, alpha)
-    checks = [
-        (
-            min(n_labeled, n_unlabeled) < 100,
-            "few-rows",
-            f"{n_labeled} labeled and {n_unlabeled} unlabeled rows do not say much",
-        ),
-        (
-            abs(auc - 0.5) < 3 * spread,
-            "indistinguishable",
-            f"labeled and unlabeled scores hardly differ (AUC {auc:.3f}): "
-            "alpha is not identifiable",
-        ),
-        (
-            auc < 0.5 - 3 * spread,
-            "reversed-scores",
-            f"labeled rows score lower than unlabeled ones (AUC {auc:.3f}); if low scores mean "
-            "positive, turn them round, as --score-column with --lower-is-positive does",
-        ),
-        (
-            auc > 1 - 1e-3,
-            "separable",
-            f"the scores tell labeled from unlabeled rows almost perfectly (AUC {auc:.4f}): "
-            "either hardly any unlabeled row is positive or a column gives the label away",
-        ),
-        (
-            tied > 0.5,
-            "tied-scores",
-            f"{tied:.0%} of the rows share their score with at least 1 % of all rows",
-        ),
-        (alpha < 0.01, "alpha-near-zero", f"alpha {alpha:.4f} is near 0: hardly any positives"),
-        (alpha > 0.99, "alpha-near-one", f"alpha {alpha:.4f} is near 1: hardly any negatives"),
-        (
-            beta - alpha < 0.05,
-            "beta-not-above-alpha",
-            f"beta {beta:.3f} is hardly above alpha {alpha:.3f}: "
-            "the labeled rows are not richer in positives than the unlabeled ones",
-        ),
-        (
-            auc - 3 * spread > (1 + beta - alpha) / 2,
-            "refuted-by-auc",
-            f"alpha {alpha:.3f} and beta {beta:.3f} allow an AUC of labeled against unlabeled rows "
-            f"of at most {(1 + beta - alpha) / 2:.3f}, and it is {auc:.3f}",
-        ),
-        (
-            estimate.alpha_ci is not None and low < high and alpha in (low, high),
-            "estimate-at-interval-edge",
-            f"alpha {alpha:.4f} lies on the edge of its interval [{low:.4f}, {high:.4f}]",
-        ),
-    ]
-    return [Notice(code, message) for applies, code, message in checks if applies]
-
-
-def _pair(value: Any) -> tuple[float, float] | None:
-    return None if value is None else (float(value[0]), float(value[1]))
-
-
-def prior_shares(name: str, value: Any) -> PriorShares:
-    """α and β of a PRIOR.json, with their intervals."""
-    if not isinstance(value, dict) or value.get("schema") != SCHEMA:
-        raise InputError(f"{name}: not a {SCHEMA} document")
-    alpha, beta = value.get("alpha"), value.get("beta")
-    if alpha is None or beta is None:
-        warnings = value.get("warnings")
-        reasons = [w.get("message") for w in warnings or [] if isinstance(w, dict)]
-        raise EstimationError(f"{name}: holds no estimate: {(reasons or ['no reason given'])[0]}")
-    try:
-        shares = PriorShares(
-            float(alpha),
-            float(beta),
-            _pair(value["alpha_ci"]),
-            _pair(value["beta_ci"]),
-            source=ScoresSeen(
-                int(value["n_labeled"]), int(value["n_unlabeled"]), float(value["auc_pu"])
-            ),
-        )
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise InputError(f"{name}: alpha, beta or their intervals are not numbers") from error
-    if not (0 <= shares.alpha <= 1 and 0 <= shares.beta <= 1):
-        raise InputError(f"{name}: alpha and beta are not shares between 0 and 1")
-    return shares

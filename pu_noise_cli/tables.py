@@ -324,6 +324,15 @@ def parquet_key(name: str) -> str | None:
     return None if value is None else str(value, "ascii", "replace")
 
 
+def parquet_metadata(shard: Shard) -> dict[str, str]:
+    """What a Parquet file says of itself; nothing of a text file."""
+    if shard.format.kind != "parquet":
+        return {}
+    with _input_errors(shard.name):
+        metadata = _parquet_file(shard).metadata.metadata or {}
+    return {str(k, "utf-8", "replace"): str(v, "utf-8", "replace") for k, v in metadata.items()}
+
+
 def _parquet_batches(
     shard: Shard, columns: list[str], rows: int, coded: str | None
 ) -> Iterator[pa.RecordBatch]:

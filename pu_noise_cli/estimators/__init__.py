@@ -1,13 +1,14 @@
 """The estimators of α and β, one file per method."""
 
 from . import alphamax, auto, bound, elkan_noto, msgmm, multivariate
-from .base import ESTIMATORS, Curve, Estimate, Estimator, Samples, Settings
+from .base import ESTIMATORS, Curve, Estimate, Estimator, Interval, Samples, Settings
 
 __all__ = [
     "ESTIMATORS",
     "Curve",
     "Estimate",
     "Estimator",
+    "Interval",
     "Samples",
     "Settings",
     "alphamax",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import Notice
+from ..notices import Notice
 from ..sketch import FloatArray
 
 Interval = tuple[float, float]
@@ -51,6 +51,7 @@ class Estimate:
     beta_plus: float | None = None
     alpha_ci: Interval | None = None
     beta_ci: Interval | None = None
+    draws: tuple[tuple[float, float], ...] | None = None  # equally likely pairs of α and β
     converged: bool | None = None  # null for methods that do not iterate
     notices: tuple[Notice, ...] = ()
     curves: dict[str, Curve] = field(default_factory=dict)

@@ -10,10 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import Notice
+from ..notices import kind
 from ..sketch import FloatArray, IntArray, Sketch
 from .base import Estimate, Settings, register
 
+NOT_CONVERGED = kind(
+    "not-converged",
+    "A method that improves its estimate step by step was stopped before it had settled.",
+    "Use another method, such as auto.",
+)
 TOLERANCE = 1e-7  # on the change of α and β in one EM step
 SHORT_RUN, LONG_RUN = 10, 300  # accelerated steps of each start, and of the best one thereafter
 VARIANCE_FLOOR = 1e-4  # of data of unit variance
@@ -94,7 +99,7 @@ def fit(data: Data, settings: Settings) -> Estimate:
     shares = best.alpha, best.beta
     if best.alpha > best.beta:  # component 1 is the one that the labeled rows have more of
         shares = (1 - best.alpha, 1 - best.beta) if beta is None else (beta, beta)
-    notice = Notice("not-converged", f"EM had not converged after {3 * LONG_RUN} steps")
+    notice = NOT_CONVERGED(f"EM had not converged after {3 * LONG_RUN} steps")
     return Estimate(*shares, converged=converged, notices=() if converged else (notice,))
 
 

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..errors import InputError, Notice, UsageError
-from ..features import Encoding, Profiler
+from ..encoding import Encoding, Profiler
+from ..errors import InputError, UsageError
+from ..notices import Notice, kind
 from ..rows import Chunk, Rows
 from . import CLASSIFIERS
 from .base import Fit, Matrix, Model, Progress, Training
@@ -25,6 +26,12 @@ from .scaling import Scaling, fit_scaling
 MIN_ROWS = 20
 MAX_TRAIN_VALUES = 1 << 25  # in the feature matrix: wide tables train on fewer rows
 LEAK_AUC = 0.9995
+LEAK = kind(
+    "leaking-column",
+    "One column alone tells the two tables apart.",
+    "If it says how a row came to be labeled, leave it out with --drop-columns; if it is real "
+    "biology, keep it.",
+)
 
 Scores = NDArray[np.float64]
 
@@ -127,6 +134,11 @@ class Trained:
     @property
     def model(self) -> ScoreModel:
         return self.scorer.model
+
+    @property
+    def learned(self) -> bool:
+        """Whether the score is a classifier's, not a column as it stands."""
+        return self.model.model is not None
 
 
 def train(
@@ -249,10 +261,9 @@ def _leaks(encoding: Encoding, training: Training) -> list[Notice]:
         auc = sum(below) / (2 * len(unlabeled))
         if max(auc, 1 - auc) > LEAK_AUC:
             notices.append(
-                Notice(
-                    "leaking-column",
+                LEAK(
                     f"column {name!r} alone tells labeled from unlabeled rows (AUC {auc:.4f}); "
-                    "if it says how a row came to be labeled, leave it out with --drop-columns",
+                    "if it says how a row came to be labeled, leave it out with --drop-columns"
                 )
             )
     return notices

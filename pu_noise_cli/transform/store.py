@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..archive import read_archive, sketch_arrays, sketch_of, write_archive
+from ..encoding import Encoding
 from ..errors import InputError
-from ..features import Encoding
 from ..sketch import Sketch
 from . import MODELS
 from .base import Arrays, Model

@@ -12,9 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from .errors import InputError, Notice
+from .errors import InputError
+from .notices import Notice, kind
 from .rows import Chunk, Rows, as_text, shown
 
+IDENTIFIER_LIKE = kind(
+    "identifier-like-column",
+    "A text column is different in nearly every row, like a name. A score can learn nothing from "
+    "it.",
+    "Name it with --id-column, or leave it out with --drop-columns.",
+)
 MISSING_TEXTS = (
     *("", ".", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "-nan"),
     *("NULL", "null", "None"),
@@ -299,10 +306,9 @@ class Profiler:
             columns.append(Column(name, kind, missing, kept, len(kept) < len(counts)))
             if not kept or len(counts) > values / 2:
                 notices.append(
-                    Notice(
-                        "identifier-like-column",
+                    IDENTIFIER_LIKE(
                         f"column {shown(name)} has {len(counts)} distinct texts in {values} rows "
-                        "and tells little; is it an id (--id-column) or a group?",
+                        "and tells little; is it an id (--id-column) or a group?"
                     )
                 )
         return Encoding(tuple(columns), self.na), notices

@@ -1,22 +1,34 @@
-"""Scores and a prior to p(Y=1|x): the paper's equation on a calibrated p(S=1|x), bounded."""
+"""Scores and shares to p(Y=1|x): the paper's equation on a calibrated p(S=1|x), bounded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
-from .errors import Notice
 from .isotonic import isotonic
+from .notices import Notice, kind
 from .sketch import FloatArray, IntArray, Sketch
 
 MEAN_TOLERANCE = 0.005
 SMALLEST = 1e-9  # shares and differences below it are none
 REPLICATES = 100
 ONE_SIDED = 0.95  # the level of each of the two bounds
+
+MEAN_OFF = kind(
+    "posterior-mean-off",
+    "The posteriors of the unlabeled rows do not average to alpha: alpha and the scores disagree.",
+    "Compare the methods with --method all. For a population with another share of positives, "
+    "use --target-alpha instead of another alpha.",
+)
+NOT_RICHER = kind(
+    "beta-not-above-alpha",
+    "The labeled rows are no richer in positives than the unlabeled ones. The method rests on "
+    "their being richer.",
+    "Check the labels, and that the two tables were not exchanged.",
+)
 
 # What is taken for granted of p(Y=1|x) as a function of the score, see _isotonic
 LOGITS = np.linspace(-12, 12, 321)  # the values that p may take
@@ -27,54 +39,27 @@ BINS = 100  # of equal numbers of rows, and towards both ends ...
 BIN_GROWTH = 0.2  # ... smaller ones, by a fifth of the rows that they are nearer to the end
 
 
-class ScoresSeen(NamedTuple):
-    """What a prior tells of the scores that it was estimated from."""
-
-    n_labeled: int
-    n_unlabeled: int
-    auc_pu: float
-
-    def agrees_with(self, other: ScoresSeen) -> bool:
-        return self[:2] == other[:2] and abs(self.auc_pu - other.auc_pu) < 1e-9
-
-    def __str__(self) -> str:
-        return (
-            f"{self.n_labeled} labeled and {self.n_unlabeled} unlabeled ones with an AUC of "
-            f"{self.auc_pu:.4f}"
-        )
-
-
 @dataclass(frozen=True)
-class PriorShares:
-    """α and β, with their intervals where they were estimated."""
+class Shares:
+    """α and β, and what else they may be."""
 
     alpha: float
     beta: float
-    alpha_ci: tuple[float, float] | None = None
-    beta_ci: tuple[float, float] | None = None
-    estimated: bool = True  # from these scores, so that the posterior must average to them
-    source: ScoresSeen | None = None  # what they were estimated from
+    of_these_rows: bool = True  # estimated from them, so that the posterior must average to α
+    draws: tuple[tuple[float, float], ...] = ()  # equally likely pairs; none: α and β are certain
 
-    def on(self, sketch: Sketch) -> tuple[PriorShares, list[Notice]]:
-        """These shares for a sketch; not as estimated from it where its rows are others."""
-        seen = ScoresSeen(sketch.n_labeled, sketch.n_unlabeled, sketch.auc)
-        if self.source is None or self.source.agrees_with(seen):
-            return self, []
-        message = f"the prior was estimated from {self.source}, the scores are {seen}"
-        return replace(self, estimated=False, source=None), [Notice("prior-of-other-rows", message)]
+    def corrected_auc(self, auc_pu: float) -> float | None:
+        """The AUC of positives against negatives, from that of labeled against unlabeled rows."""
+        if self.beta <= self.alpha:
+            return None
+        return float(np.clip(0.5 + (auc_pu - 0.5) / (self.beta - self.alpha), 0, 1))
 
-    def draw(self, rng: np.random.Generator) -> PriorShares:
-        """Shares as uncertain as the 95 % intervals say: normal, with a width for each side."""
-
-        def one(value: float, interval: tuple[float, float] | None) -> float:
-            z = rng.normal() / 1.96
-            if interval is None:
-                return value
-            low, high = interval
-            return float(np.clip(value + z * (high - value if z > 0 else value - low), 0, 1))
-
-        alpha, beta = one(self.alpha, self.alpha_ci), one(self.beta, self.beta_ci)
-        return replace(self, alpha=alpha, beta=beta)
+    def copies(self, count: int, rng: np.random.Generator) -> Iterator[Shares]:
+        """Shares that differ as much as α and β are uncertain, each pair as often as any other."""
+        order = rng.permutation(len(self.draws))
+        for i in range(count):
+            alpha, beta = self.draws[order[i % len(order)]] if self.draws else (self.alpha, self.beta)
+            yield replace(self, alpha=alpha, beta=beta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +67,7 @@ class Calibration:
     """What a score says, for each cell of the sketch; all arrays have shape (cells,)."""
 
     sketch: Sketch
-    prior: PriorShares
+    shares: Shares
     posterior: FloatArray  # p(Y=1|x) of an unlabeled row
     tau: FloatArray  # p(S=1|x), S=1 being labeled
     lr: FloatArray  # f1/f0
@@ -95,67 +80,64 @@ class Calibration:
         return _false_discovery_rate(self.posterior, self.sketch.unlabeled)
 
 
-def calibrate(sketch: Sketch, prior: PriorShares, calibrator: str = "isotonic") -> Calibration:
+def calibrate(sketch: Sketch, shares: Shares, calibrator: str = "isotonic") -> Calibration:
     """The posterior for each score, in [0, 1] and non-decreasing in it by construction.
 
-    By the paper's equation it is linear in ρ = g/f, 0 at (1-β)/(1-α) and 1 at β/α. Where the prior
-    was estimated from these scores, its odds (Platt: ρ) are scaled so that it averages to α over
+    By the paper's equation it is linear in ρ = g/f, 0 at (1-β)/(1-α) and 1 at β/α. Where the shares
+    were estimated from these rows, its odds (Platt: ρ) are scaled so that it averages to α over
     the unlabeled rows, and the odds of labeled rows so that theirs averages to β.
     """
-    prior, notices = prior.on(sketch)
-    alpha, beta = prior.alpha, prior.beta
+    alpha, beta, notices = shares.alpha, shares.beta, list[Notice]()
     if beta - alpha < SMALLEST:
-        notices.append(
-            Notice(
-                "beta-not-above-alpha",
-                f"beta {beta:.4g} is not above alpha {alpha:.4g}: every posterior is alpha",
-            )
-        )
+        message = f"beta {beta:.4g} is not above alpha {alpha:.4g}: every posterior is alpha"
+        notices.append(NOT_RICHER(message))
     if min(alpha, 1 - alpha, beta - alpha) < SMALLEST:  # the score adds nothing to alpha
         p, lr = np.full(len(sketch.edges), float(alpha)), np.ones(len(sketch.edges))
         rho = lr
     else:
-        low, high = _ratio_range(prior)
-        p, mean_error = _posterior(sketch, prior, CALIBRATORS[calibrator](sketch, prior))
+        low, high = _ratio_range(shares)
+        p, mean_error = _posterior(sketch, shares, CALIBRATORS[calibrator](sketch, shares))
         rho = low * (1 - p) + high * p
         lr = _odds(p) * (1 - alpha) / alpha
         if abs(mean_error) > MEAN_TOLERANCE:
-            notices.append(
-                Notice(
-                    "posterior-mean-off",
-                    f"the posterior averages to {alpha + mean_error:.4f} over the unlabeled rows, "
-                    f"not to alpha {alpha:.4f}: the scores do not agree with it",
-                )
-            )
+            notices.append(mean_off(alpha + mean_error, alpha))
     return Calibration(
         sketch,
-        prior,
+        shares,
         posterior=p,
         tau=sketch.n_labeled * rho / (sketch.n_unlabeled + sketch.n_labeled * rho),
         lr=lr,
-        posterior_labeled=_posterior_labeled(sketch, prior, lr),
+        posterior_labeled=_posterior_labeled(sketch, shares, lr),
         notices=tuple(notices),
     )
 
 
+def mean_off(mean: float, alpha: float) -> Notice:
+    """The warning that posteriors do not average to α."""
+    return MEAN_OFF(
+        f"the posterior averages to {mean:.4f} over the unlabeled rows, not to alpha {alpha:.4f}: "
+        "the scores do not agree with it"
+    )
+
+
 def _posterior(
-    sketch: Sketch, prior: PriorShares, scaled: Callable[[float], FloatArray]
+    sketch: Sketch, shares: Shares, scaled: Callable[[float], FloatArray]
 ) -> tuple[FloatArray, float]:
     """p(Y=1|x) for each cell, and how far its mean over the unlabeled rows is from α."""
 
     def mean(scale: float) -> float:
         return _mean(scaled(scale), sketch.unlabeled)
 
-    scale = _solve(mean, prior.alpha) if prior.estimated else 1.0
-    return np.maximum.accumulate(scaled(scale)), mean(scale) - prior.alpha
+    scale = _solve(mean, shares.alpha) if shares.of_these_rows else 1.0
+    return np.maximum.accumulate(scaled(scale)), mean(scale) - shares.alpha
 
 
-def _ratio_range(prior: PriorShares) -> tuple[float, float]:
+def _ratio_range(shares: Shares) -> tuple[float, float]:
     """g/f where all rows are negative, and where all are positive."""
-    return (1 - prior.beta) / (1 - prior.alpha), prior.beta / prior.alpha
+    return (1 - shares.beta) / (1 - shares.alpha), shares.beta / shares.alpha
 
 
-def _isotonic(sketch: Sketch, prior: PriorShares) -> Callable[[float], FloatArray]:
+def _isotonic(sketch: Sketch, shares: Shares) -> Callable[[float], FloatArray]:
     """The expected non-decreasing p given the counts, as a function of the scale of its odds.
 
     The likeliest non-decreasing p, isotonic regression, is too high at the top: a few labeled rows
@@ -168,7 +150,7 @@ def _isotonic(sketch: Sketch, prior: PriorShares) -> Callable[[float], FloatArra
     starts = _bins(total)
     labeled, rows = np.add.reduceat(sketch.labeled, starts), np.add.reduceat(total, starts)
     place = _logit_rank(rows)
-    low, high = _ratio_range(prior)
+    low, high = _ratio_range(shares)
     odds = sketch.n_labeled / sketch.n_unlabeled * (low + (high - low) * _expit(LOGITS))
     log_likelihood = labeled[:, None] * np.log(odds) - rows[:, None] * np.log1p(odds)
     p = (_paths(log_likelihood, RISES * np.diff(place)) * _expit(LOGITS)).sum(1)
@@ -233,7 +215,7 @@ def _rise() -> FloatArray:
     return np.asarray(chance / chance.sum(1, keepdims=True))
 
 
-def _platt(sketch: Sketch, prior: PriorShares) -> Callable[[float], FloatArray]:
+def _platt(sketch: Sketch, shares: Shares) -> Callable[[float], FloatArray]:
     """p by a logistic regression of S on the score (on its logit where it is a share).
 
     It is a function of the scale of g/f.
@@ -258,26 +240,26 @@ def _platt(sketch: Sketch, prior: PriorShares) -> Callable[[float], FloatArray]:
     slope, intercept = max(theta[0], 0.0), theta[1]
     logit = (slope * x + intercept).clip(-30, 30)
     ratio = np.exp(logit) * sketch.n_unlabeled / sketch.n_labeled
-    low, high = _ratio_range(prior)
+    low, high = _ratio_range(shares)
     return lambda scale: ((scale * ratio - low) / (high - low)).clip(0, 1)
 
 
 CALIBRATORS = {"isotonic": _isotonic, "platt": _platt}
 
 
-def _posterior_labeled(sketch: Sketch, prior: PriorShares, lr: FloatArray) -> FloatArray:
+def _posterior_labeled(sketch: Sketch, shares: Shares, lr: FloatArray) -> FloatArray:
     """p(Y=1|x, labeled): the odds are β/(1-β) times the likelihood ratio."""
-    if prior.beta > 1 - SMALLEST:
+    if shares.beta > 1 - SMALLEST:
         return np.ones(len(lr))
 
     def posterior(scale: float) -> FloatArray:
-        odds = scale * prior.beta / (1 - prior.beta) * lr
+        odds = scale * shares.beta / (1 - shares.beta) * lr
         with np.errstate(invalid="ignore"):
             return np.where(np.isinf(odds), 1.0, odds / (1 + odds))
 
-    if not prior.estimated:
+    if not shares.of_these_rows:
         return posterior(1.0)
-    return posterior(_solve(lambda s: _mean(posterior(s), sketch.labeled), prior.beta))
+    return posterior(_solve(lambda s: _mean(posterior(s), sketch.labeled), shares.beta))
 
 
 def _false_discovery_rate(p: FloatArray, unlabeled: FloatArray | IntArray) -> FloatArray:
@@ -287,37 +269,57 @@ def _false_discovery_rate(p: FloatArray, unlabeled: FloatArray | IntArray) -> Fl
     return np.where(rows > 0, negatives / np.where(rows > 0, rows, 1), 1 - p)
 
 
+def posterior_at(lr: FloatArray, alpha: float) -> FloatArray:
+    """p(Y=1|x) in a population with a share of α positives, from the likelihood ratio (Bayes)."""
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isinf(lr), 1.0, alpha * lr / (alpha * lr + 1 - alpha))
+
+
 def shift_prior(calibration: Calibration, alpha: float) -> tuple[FloatArray, FloatArray]:
     """Posterior and fdr in a population with another α, in which f1 and f0 are the same.
 
-    The posterior odds change by the ratio of the prior odds (Bayes' rule); a row stands for as many
-    rows of the other population as it is more frequent there.
+    A row stands for as many rows of the other population as it is more frequent there.
     """
-    lr, old = calibration.lr, calibration.prior.alpha
+    lr, old = calibration.lr, calibration.shares.alpha
     certain = np.isinf(lr)
     finite = np.where(certain, 1.0, lr)
     density = alpha * finite + 1 - alpha  # in units of f0
-    shifted = np.where(certain, 1.0, alpha * finite / density)
     weight = np.where(certain, alpha / max(old, SMALLEST), density / (old * finite + 1 - old))
+    shifted = posterior_at(lr, alpha)
     return shifted, _false_discovery_rate(shifted, calibration.sketch.unlabeled * weight)
 
 
-def replicates(sketch: Sketch, prior: PriorShares, calibrator: str, seed: int) -> list[Calibration]:
-    """Calibrations of bootstrap samples of the rows with priors drawn from their intervals."""
+def replicates(calibration: Calibration, calibrator: str, seed: int) -> list[Calibration]:
+    """Calibrations of bootstrap samples of the rows, each with another of the likely α and β."""
     rng = np.random.default_rng([seed, 2])
-    return [calibrate(sketch.resample(rng), prior.draw(rng), calibrator) for _ in range(REPLICATES)]
+    copies = calibration.shares.copies(REPLICATES, rng)
+    return [calibrate(calibration.sketch.resample(rng), copy, calibrator) for copy in copies]
+
+
+def lr_bounds(
+    calibration: Calibration, copies: Sequence[Calibration]
+) -> tuple[FloatArray, FloatArray]:
+    """One-sided 95 % bounds on the likelihood ratio of each cell, from below and from above."""
+    scores = calibration.sketch.scores
+    drawn = [copy.lr[copy.sketch.cells_of(scores)] for copy in copies]
+    levels = (1 - ONE_SIDED, ONE_SIDED)
+    low, high = np.quantile(drawn, levels, axis=0, method="closest_observation")
+    low, high = np.maximum.accumulate(low), np.maximum.accumulate(high)
+    return np.minimum(low, calibration.lr), np.maximum(high, calibration.lr)
 
 
 def posterior_bounds(
-    sketch: Sketch, copies: list[Calibration], target_alpha: float | None
+    calibration: Calibration, copies: Sequence[Calibration], target_alpha: float | None
 ) -> tuple[FloatArray, FloatArray]:
     """One-sided 95 % bounds on the posterior of each cell, from below and from above."""
-    drawn = []
-    for copy in copies:
-        p = copy.posterior if target_alpha is None else shift_prior(copy, target_alpha)[0]
-        drawn.append(p[copy.sketch.cells_of(sketch.scores)])
+    if target_alpha is not None:
+        low, high = lr_bounds(calibration, copies)
+        return posterior_at(low, target_alpha), posterior_at(high, target_alpha)
+    scores = calibration.sketch.scores
+    drawn = [copy.posterior[copy.sketch.cells_of(scores)] for copy in copies]
     low, high = np.quantile(drawn, [1 - ONE_SIDED, ONE_SIDED], axis=0)
-    return np.maximum.accumulate(low), np.maximum.accumulate(high)
+    low, high = np.maximum.accumulate(low), np.maximum.accumulate(high)
+    return np.minimum(low, calibration.posterior), np.maximum(high, calibration.posterior)
 
 
 def _mid_rank(counts: IntArray) -> FloatArray:

@@ -1,0 +1,118 @@
+"""The one path from tables to a prior: train, score, estimate, and keep what was noticed."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from .engine import Engine
+from .errors import InputError
+from .estimators import Samples, Settings
+from .outputs import write_atomically
+from .prior import DEFAULT_METHOD, Prior, estimate_prior, needs_features
+from .rows import Rows
+from .scores import WriteScores
+from .sketch import Sketch
+from .transform.sampling import RowSample
+from .transform.scoring import MAX_TRAIN_VALUES, ScoreModel, Trained, TransformSettings, train
+from .transform.store import StoredModel, save_model
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user may fix about the way from tables to a prior."""
+
+    transform: TransformSettings = TransformSettings()
+    estimation: Settings = Settings()
+    method: str = DEFAULT_METHOD
+    sample: str | None = None
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What tables say: a trained scorer, the sketch of their honest scores, and the prior."""
+
+    trained: Trained
+    sketch: Sketch
+    prior: Prior
+
+
+def analyse(
+    rows: Rows,
+    request: Request,
+    engine: Engine,
+    scores_out: str | None = None,
+    model_out: str | None = None,
+) -> Analysis:
+    """From tables to a prior, whose warnings are those of all steps."""
+    sketch, trained = transform(rows, request.transform, engine, scores_out, model_out)
+    samples = None
+    if needs_features(request.method):
+        samples = engine.call("features", feature_samples, rows, trained.model, request.transform)
+    prior = estimate_prior(
+        sketch,
+        request.method,
+        request.estimation,
+        samples=samples,
+        sample=request.sample,
+        notices=trained.notices,
+        learned=trained.learned,
+    )
+    return Analysis(trained, sketch, prior)
+
+
+def transform(
+    rows: Rows,
+    settings: TransformSettings,
+    engine: Engine,
+    scores_out: str | None = None,
+    model_out: str | None = None,
+) -> tuple[Sketch, Trained]:
+    """Train on the rows and score them honestly; write the scores and the model where wanted."""
+    trained = engine.call("train", train, rows, settings, watched=True)
+    step = WriteScores(trained.scorer, trained.notices)
+    if scores_out is None:
+        sketch = engine.gather(step, rows, "score")
+    else:
+        sketch = engine.write(step, rows, "score", scores_out)
+    if model_out is not None:
+        write_model(StoredModel(trained.model, sketch), model_out)
+    return sketch, trained
+
+
+def train_only(rows: Rows, settings: TransformSettings, engine: Engine, out: str) -> Trained:
+    """Train on the rows, and write the model with what it takes to score them honestly."""
+    for table in rows.tables:
+        names = Counter(os.path.basename(shard.name) for shard in table.shards)
+        name, count = names.most_common(1)[0]
+        if count > 1:
+            raise InputError(f"{table.name}: the files must differ by name: {count} are {name!r}")
+    trained = engine.call("train", train, rows, settings, watched=True)
+    write_model(StoredModel(trained.model, scorer=trained.scorer), out)
+    return trained
+
+
+def write_model(stored: StoredModel, out: str) -> None:
+    """Write MODEL."""
+    with write_atomically(out) as file:
+        save_model(stored, file)
+
+
+def feature_samples(rows: Rows, model: ScoreModel, settings: TransformSettings) -> Samples:
+    """The feature tables as numbers, gaps at their column's mean; samples of large ones."""
+    size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features)) // 2
+    samples = [RowSample(size, settings.seed) for _ in range(2)]
+    for chunk in rows.chunks(rows.features):
+        for sample, wanted in zip(samples, (chunk.labeled, ~chunk.labeled), strict=True):
+            sample.add(chunk, wanted)
+    matrices = []
+    for sample in samples:
+        sample.cut(size)
+        matrices.append(np.concatenate([model.encoding.encode(chunk) for chunk in sample.chunks]))
+    known = [~np.isnan(matrix) for matrix in matrices]
+    total = sum(np.where(k, m, 0).sum(0) for k, m in zip(known, matrices, strict=True))
+    mean = total / np.maximum(sum(k.sum(0) for k in known), 1)
+    return Samples(*(np.where(k, m, mean) for k, m in zip(known, matrices, strict=True)))

@@ -1,0 +1,206 @@
+"""What about scores and estimates should make a reader careful, one function for each warning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .calibration import NOT_RICHER
+from .estimators import Estimate
+from .notices import Kind, Notice, kind
+from .sketch import Sketch
+
+Check = Callable[["Case"], str | None]  # the message, where the warning is due
+
+
+@dataclass(frozen=True)
+class Case:
+    """The scores, the answer, and what else is known."""
+
+    sketch: Sketch
+    estimate: Estimate
+    learned: bool = False  # the score is known to be a classifier's, not a column's
+
+    @cached_property
+    def spread(self) -> float:
+        """The standard error of the AUC where the two samples do not differ."""
+        n_labeled, n_unlabeled = self.sketch.n_labeled, self.sketch.n_unlabeled
+        return float(np.sqrt((n_labeled + n_unlabeled + 1) / (12 * n_labeled * n_unlabeled)))
+
+    @property
+    def ranks_labeled_higher(self) -> bool:
+        """Whether labeled rows score higher by more than chance."""
+        return self.sketch.auc >= 0.5 + 3 * self.spread
+
+
+_CHECKS: list[tuple[Kind, Check]] = []
+
+
+def diagnose(case: Case) -> tuple[Notice, ...]:
+    """The warnings that are due."""
+    found = ((of, check(case)) for of, check in _CHECKS)
+    return tuple(of(message) for of, message in found if message is not None)
+
+
+def _check(of: Kind) -> Callable[[Check], Check]:
+    def enter(check: Check) -> Check:
+        _CHECKS.append((of, check))
+        return check
+
+    return enter
+
+
+@_check(
+    kind(
+        "few-rows",
+        "One of the two tables has fewer than 100 rows, so chance alone moves the estimates a lot.",
+        "Rely on the intervals, not on the estimates; add rows if you can.",
+    )
+)
+def _few_rows(case: Case) -> str | None:
+    n_labeled, n_unlabeled = case.sketch.n_labeled, case.sketch.n_unlabeled
+    if min(n_labeled, n_unlabeled) >= 100:
+        return None
+    return f"{n_labeled} labeled and {n_unlabeled} unlabeled rows do not say much"
+
+
+@_check(
+    kind(
+        "indistinguishable",
+        "Labeled rows do not score higher than unlabeled ones. Then any share of positives fits the "
+        "data, and alpha cannot be told.",
+        "Do not use alpha. Add features that tell positives from negatives, or check that the "
+        "labeled table holds what it should.",
+    )
+)
+def _indistinguishable(case: Case) -> str | None:
+    if case.ranks_labeled_higher:
+        return None
+    return (
+        f"labeled rows do not score higher than unlabeled ones (AUC {case.sketch.auc:.3f}): "
+        "alpha is not identifiable"
+    )
+
+
+@_check(
+    kind(
+        "reversed-scores",
+        "Labeled rows score lower than unlabeled ones: the score seems to run the other way.",
+        "If low scores mean positive, run again with --score-column and --lower-is-positive; for a "
+        "scores file: --table scores.tsv --id-column id --label-column set --score-column score "
+        "--lower-is-positive.",
+    )
+)
+def _reversed_scores(case: Case) -> str | None:
+    if case.learned or case.sketch.auc >= 0.5 - 3 * case.spread:
+        return None
+    return (
+        f"labeled rows score lower than unlabeled ones (AUC {case.sketch.auc:.3f}); if low scores "
+        "mean positive, turn them round, as --score-column with --lower-is-positive does"
+    )
+
+
+@_check(
+    kind(
+        "separable",
+        "The score tells labeled from unlabeled rows almost without error. Either hardly any "
+        "unlabeled row is positive, or a column gives away which table a row came from.",
+        "Look for a column that was filled in only for labeled rows (a date, a source, a count of "
+        "publications), leave it out with --drop-columns, and run again.",
+    )
+)
+def _separable(case: Case) -> str | None:
+    if case.sketch.auc <= 1 - 1e-3:
+        return None
+    return (
+        "the scores tell labeled from unlabeled rows almost perfectly "
+        f"(AUC {case.sketch.auc:.4f}): either hardly any unlabeled row is positive or a column "
+        "gives the label away"
+    )
+
+
+@_check(
+    kind(
+        "tied-scores",
+        "Most rows share their score with many others, so the score can rank them only coarsely.",
+        "Use a finer score, for example one that is not rounded or cut into classes.",
+    )
+)
+def _tied_scores(case: Case) -> str | None:
+    total = case.sketch.labeled + case.sketch.unlabeled
+    share = total / total.sum()
+    tied = float(share[share >= 0.01].sum())
+    if tied <= 0.5:
+        return None
+    return f"{tied:.0%} of the rows share their score with at least 1 % of all rows"
+
+
+@_check(
+    kind(
+        "alpha-near-zero",
+        "Hardly any unlabeled row seems to be positive.",
+        "Read the interval: its upper end is what the data still allow.",
+    )
+)
+def _alpha_near_zero(case: Case) -> str | None:
+    alpha = case.estimate.alpha
+    return f"alpha {alpha:.4f} is near 0: hardly any positives" if alpha < 0.01 else None
+
+
+@_check(
+    kind(
+        "alpha-near-one",
+        "Nearly all unlabeled rows seem to be positive.",
+        "Read the interval: its lower end is what the data still allow.",
+    )
+)
+def _alpha_near_one(case: Case) -> str | None:
+    alpha = case.estimate.alpha
+    return f"alpha {alpha:.4f} is near 1: hardly any negatives" if alpha > 0.99 else None
+
+
+@_check(NOT_RICHER)
+def _beta_not_above_alpha(case: Case) -> str | None:
+    alpha, beta = case.estimate.alpha, case.estimate.beta
+    if beta - alpha >= 0.05:
+        return None
+    return (
+        f"beta {beta:.3f} is hardly above alpha {alpha:.3f}: "
+        "the labeled rows are not richer in positives than the unlabeled ones"
+    )
+
+
+@_check(
+    kind(
+        "refuted-by-auc",
+        "The score separates the two tables better than it could if alpha and beta were right.",
+        "Compare the methods with --method all; if you gave --beta yourself, check it.",
+    )
+)
+def _refuted_by_auc(case: Case) -> str | None:
+    alpha, beta, auc = case.estimate.alpha, case.estimate.beta, case.sketch.auc
+    most = (1 + beta - alpha) / 2
+    if auc - 3 * case.spread <= most:
+        return None
+    return (
+        f"alpha {alpha:.3f} and beta {beta:.3f} allow an AUC of labeled against unlabeled rows "
+        f"of at most {most:.3f}, and it is {auc:.3f}"
+    )
+
+
+@_check(
+    kind(
+        "estimate-at-interval-edge",
+        "The estimate lies at the very end of its interval.",
+        "Quote the interval rather than the estimate.",
+    )
+)
+def _estimate_at_interval_edge(case: Case) -> str | None:
+    alpha = case.estimate.alpha
+    low, high = case.estimate.alpha_ci or (alpha, alpha)
+    if low == high or alpha not in (low, high):
+        return None
+    return f"alpha {alpha:.4f} lies on the edge of its interval [{low:.4f}, {high:.4f}]"

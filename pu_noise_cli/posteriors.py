@@ -1,0 +1,184 @@
+"""POSTERIOR: its columns, how they are written, and the labels to check first."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .calibration import Calibration, lr_bounds, posterior_bounds, replicates, shift_prior
+from .engine import RowsDone
+from .evidence import Level, strengths
+from .rows import Chunk, Rows
+from .scores import Scores, job_writer, scores_batch, scores_schema
+from .shards import Job
+from .sketch import FloatArray, IntArray, Sketch
+
+OF_LABELED = ("posterior_labeled",)  # null on unlabeled rows
+TARGET_ALPHA = "target_alpha"  # a column that says for which population the posteriors are
+DOUBTFUL_ROWS = 50
+
+Columns = dict[str, NDArray[Any]]  # by cell of the sketch, each of shape (cells,)
+
+
+@dataclass(frozen=True)
+class PosteriorRequest:
+    """What POSTERIOR is to hold beyond its standing columns."""
+
+    bounds: bool = False
+    fdr: float | None = None
+    levels: Sequence[Level] = ()
+    target_alpha: float | None = None
+    calibrator: str = "isotonic"
+    seed: int = 0
+
+
+def posterior_columns(calibration: Calibration, request: PosteriorRequest) -> Columns:
+    """The columns of POSTERIOR after the score."""
+    p, fdr = calibration.posterior, calibration.fdr
+    if request.target_alpha is not None:
+        p, fdr = shift_prior(calibration, request.target_alpha)
+    columns: Columns = {
+        "tau": calibration.tau,
+        "posterior": p,
+        "lr": calibration.lr,
+        "fdr": fdr,
+        "posterior_labeled": calibration.posterior_labeled,
+    }
+    if request.target_alpha is not None:
+        columns[TARGET_ALPHA] = np.full(len(p), request.target_alpha)
+    if request.bounds or request.levels:
+        copies = replicates(calibration, request.calibrator, request.seed)
+        if request.bounds:
+            low, high = posterior_bounds(calibration, copies, request.target_alpha)
+            columns |= {"posterior_low": low, "posterior_high": high}
+        if request.levels:
+            columns["evidence"] = strengths(request.levels, *lr_bounds(calibration, copies))
+    if request.fdr is not None:
+        columns["call"] = fdr <= request.fdr
+    return columns
+
+
+@dataclass(frozen=True)
+class DoubtfulRow:
+    """A labeled row with a low score."""
+
+    row: int  # in SCORES, from 1
+    id: str
+    score: float
+
+
+class DoubtfulRows:
+    """The labeled rows with the lowest scores, gathered in one pass in bounded memory.
+
+    p(Y=1|x, labeled) never falls as the score rises, so these are the rows where it is lowest. Of
+    equal scores the earlier row comes first.
+    """
+
+    def __init__(self, size: int = DOUBTFUL_ROWS) -> None:
+        self.size = size
+        self.kept: list[DoubtfulRow] = []
+
+    def add(
+        self, ids: pa.Array, scores: FloatArray, labeled: NDArray[np.bool_], first_row: int
+    ) -> None:
+        """Rows, all arrays of shape (n,), the first of which is at `first_row` from 0."""
+        candidates = np.flatnonzero(labeled)
+        if len(self.kept) == self.size:
+            candidates = candidates[scores[candidates] < self.kept[-1].score]
+        lowest = candidates[np.argsort(scores[candidates], kind="stable")[: self.size]]
+        new = [
+            DoubtfulRow(first_row + int(i) + 1, str(ids[int(i)].as_py()), float(scores[i]))
+            for i in lowest
+        ]
+        self._keep(new)
+
+    def _keep(self, new: Sequence[DoubtfulRow]) -> None:
+        merged = sorted([*self.kept, *new], key=lambda row: (row.score, row.row))
+        self.kept = merged[: self.size]
+
+    @classmethod
+    def merge(cls, parts: Sequence[DoubtfulRows]) -> DoubtfulRows:
+        """The lowest of all parts."""
+        merged = cls(max(part.size for part in parts))
+        for part in parts:
+            merged._keep(part.kept)
+        return merged
+
+
+@dataclass(frozen=True)
+class PosteriorRows:
+    """What was seen of the rows while their posteriors were written."""
+
+    unlabeled: IntArray  # (cells,): how many unlabeled rows each cell has
+    doubtful: DoubtfulRows
+
+    @classmethod
+    def none(cls, cells: int) -> PosteriorRows:
+        return cls(np.zeros(cells, np.int64), DoubtfulRows())
+
+    def add(self, rows: Rows, chunk: Chunk, scores: FloatArray, cells: IntArray) -> None:
+        """Count the rows of a chunk, given their scores and cells, both of shape (n,)."""
+        some_labeled = chunk.labeled.any()
+        mine = cells[~chunk.labeled] if some_labeled else cells
+        self.unlabeled[:] += np.bincount(mine, minlength=len(self.unlabeled))
+        if some_labeled:
+            self.doubtful.add(rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
+
+
+@dataclass(frozen=True)
+class WritePosteriors:
+    """Writes POSTERIOR of rows that have scores."""
+
+    sketch: Sketch
+    columns: Columns
+
+    def digest(self, rows: Rows) -> str:
+        """A digest of all that a posterior depends on but the values of the rows."""
+        names = [rows.label_column, self.sketch.level, *self.columns]
+        digest = hashlib.sha256(json.dumps(names).encode())
+        for array in (self.sketch.edges, *self.columns.values()):
+            digest.update(f"{array.dtype}:".encode() + np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> PosteriorRows:
+        scored = Scores(job.part)
+        found = PosteriorRows.none(len(self.sketch.edges))
+        if job.is_done:
+            for chunk, scores in scored.chunks(["id", "score"]):
+                found.add(job.part, chunk, scores, self.sketch.cells_of(scores))
+                done(len(scores))
+            return found
+        columns = {k: v for k, v in self.columns.items() if scored.with_set or k not in OF_LABELED}
+        fields = [pa.field(name, pa.array(values[:0]).type) for name, values in columns.items()]
+        schema = pa.schema([*scores_schema(scored.with_set), *fields])
+        with job_writer(job, schema) as write:
+            for chunk, scores in scored.chunks(["id", "score"]):
+                cells = self.sketch.cells_of(scores)
+                batch = scores_batch(job.part, chunk, scores, scored.with_set)
+                arrays = [
+                    _at_cells(values, cells, chunk.labeled if name in OF_LABELED else None)
+                    for name, values in columns.items()
+                ]
+                write(pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=schema))
+                found.add(job.part, chunk, scores, cells)
+                done(len(scores))
+        return found
+
+    @staticmethod
+    def merge(results: Sequence[PosteriorRows]) -> PosteriorRows:
+        doubtful = DoubtfulRows.merge([found.doubtful for found in results])
+        return PosteriorRows(np.sum([found.unlabeled for found in results], axis=0), doubtful)
+
+
+def _at_cells(values: NDArray[Any], cells: IntArray, known: NDArray[np.bool_] | None) -> pa.Array:
+    """The value of each row by its cell, null where it is not known."""
+    if values.dtype.kind == "U":
+        return pa.array(values).take(pa.array(cells))
+    return pa.array(values[cells], mask=None if known is None else ~known)

@@ -1,0 +1,230 @@
+"""SCORES: its columns, how rows come to be scored and written, and the sketch of them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from .encoding import Column, Encoding
+from .engine import Engine, RowsDone
+from .errors import InputError, UsageError
+from .notices import Notice
+from .outputs import WriteBatch, table_writer
+from .rows import Chunk, Rows
+from .shards import Job
+from .sketch import FloatArray, Sketch, SketchBuilder
+from .tables import open_table, parquet_metadata
+from .transform.scoring import HonestScorer, ScoreModel, check_sizes
+from .transform.store import StoredModel, save_model
+
+SET_NAMES = pa.array(["unlabeled", "labeled"])
+SCORE_COLUMN = Encoding((Column("score", "number"),))
+UNIQUE_COLUMNS = ("id", "score")  # nearly so: a dictionary of their values does not pay
+WARNINGS_KEY = "punoise.warnings"  # of Parquet: what was noticed about the columns
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The rows of a SCORES file; that of new rows does not say which are labeled."""
+
+    rows: Rows
+
+    @classmethod
+    def open(cls, name: str, with_set: bool | None = True) -> Scores:
+        """The rows of a file; by default they must have a set, with None they may."""
+        table = open_table(name)
+        if with_set is None:
+            with_set = "set" in table.columns
+        for column in ("id", "set", "score") if with_set else ("id", "score"):
+            table.require(column, "labeled and unlabeled scores (new ones need --model)")
+        label = "set" if with_set else None
+        rows = Rows.matched([table], features=["score"], id_column="id", label_column=label)
+        return cls(rows)
+
+    @property
+    def name(self) -> str:
+        return self.rows.tables[0].name
+
+    @property
+    def with_set(self) -> bool:
+        return self.rows.label_column is not None
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What was noticed about the columns that the scores were learned from, if they say it."""
+        metadata = parquet_metadata(self.rows.tables[0].shards[0])
+        try:
+            found = json.loads(metadata.get(WARNINGS_KEY, "[]"))
+            return tuple(Notice(str(code), str(message)) for code, message in found)
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{self.name}: its metadata are damaged") from error
+
+    def chunks(self, columns: Sequence[str] = ("score",)) -> Iterator[tuple[Chunk, FloatArray]]:
+        """The rows in order with their scores, all of them finite."""
+        for chunk in self.rows.chunks(columns):
+            yield chunk, _finite_scores(chunk)
+
+    def sketch(self, done: RowsDone = lambda rows: None) -> Sketch:
+        """The sketch of all scores, in one pass."""
+        builder = SketchBuilder()
+        for chunk, scores in self.chunks():
+            builder.add(scores, chunk.labeled)
+            done(len(scores))
+        return builder.sketch()
+
+    def checked_sketch(self, engine: Engine) -> Sketch:
+        """The sketch of all scores, of which there must be enough to estimate from."""
+        sketch = engine.gather(SketchScores(), self.rows, "sketch")
+        check_sizes(self.name, sketch.n_labeled, sketch.n_unlabeled)
+        return sketch
+
+
+def _finite_scores(chunk: Chunk) -> FloatArray:
+    column = chunk.batch["score"]
+    if pa.types.is_float64(column.type) and column.null_count == 0:  # without a copy
+        scores = np.asarray(column)
+        if len(scores) == 0 or np.isfinite([scores.min(), scores.max()]).all():
+            return scores
+    scores = SCORE_COLUMN.encode(chunk)[:, 0]
+    if np.isnan(scores).any():
+        raise chunk.error("score", "has no value", int(np.isnan(scores).argmax()))
+    return scores
+
+
+@dataclass(frozen=True)
+class SketchScores:
+    """Finds the sketch of rows that have scores."""
+
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> Sketch:
+        return Scores(job.part).sketch(done)
+
+    @staticmethod
+    def merge(results: Sequence[Sketch]) -> Sketch:
+        return Sketch.merge(results)
+
+
+@dataclass(frozen=True)
+class WriteScores:
+    """Scores rows, writes them where the job says so, and finds their sketch.
+
+    By an honest scorer for the tables that it was trained on, by a plain model for new ones.
+    """
+
+    scorer: HonestScorer | ScoreModel
+    notices: tuple[Notice, ...] = ()  # about the columns, to be kept with the scores
+
+    def digest(self, rows: Rows) -> str:
+        """A digest of all that a score depends on but the values of the rows."""
+        file = io.BytesIO()
+        if isinstance(self.scorer, HonestScorer):
+            save_model(StoredModel(self.scorer.model, scorer=self.scorer), file)
+        else:
+            save_model(StoredModel(self.scorer), file)
+        columns = json.dumps([rows.id_column, rows.label_column])
+        return hashlib.sha256(file.getvalue() + columns.encode()).hexdigest()
+
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> Sketch:
+        with_set = isinstance(self.scorer, HonestScorer)
+        if job.is_done and job.out is not None:
+            return Scores.open(job.out, with_set).sketch(done)
+        builder = SketchBuilder()
+        metadata = {WARNINGS_KEY: json.dumps(self.notices)} if self.notices else {}
+        with job_writer(job, scores_schema(with_set).with_metadata(metadata)) as write:
+            for chunk, scores in self._scored(job.part, threads):
+                write(scores_batch(job.part, chunk, scores, with_set))
+                builder.add(scores, chunk.labeled)
+                done(len(scores))
+        return builder.sketch()
+
+    def _scored(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, FloatArray]]:
+        if isinstance(self.scorer, HonestScorer):
+            yield from self.scorer.score_all(rows, threads)
+        else:
+            for chunk in rows.chunks([*rows.features, *rows.id_and_group]):
+                yield chunk, self.scorer.score(chunk, threads)
+
+    @staticmethod
+    def merge(results: Sequence[Sketch]) -> Sketch:
+        return Sketch.merge(results)
+
+
+def write_training_scores(
+    rows: Rows, scorer: HonestScorer, labeled: bool | None, threads: int, out: str
+) -> int:
+    """Score files of the tables that a scorer was trained on; returns the number of their rows.
+
+    `labeled` is None where one table held both kinds of rows.
+    """
+    (table,) = rows.tables
+    position = 0 if labeled is not False else 1
+    if len(scorer.files) != (1 if labeled is None else 2):
+        raise UsageError(
+            "the model was trained on one table with a label column: use --label-column"
+            if labeled is not None
+            else "the model was trained on two tables: use --set labeled or --set unlabeled"
+        )
+    known = {file.name: file for file in scorer.files[position]}
+    parts = []
+    for shard in table.shards:
+        file = known.get(os.path.basename(shard.name))
+        if file is None:
+            names = ", ".join([*known][:8]) + (", ..." if len(known) > 8 else "")
+            raise InputError(f"{shard.name}: the model was not trained on it but on {names}")
+        part = [table.only(()) for _ in scorer.files]
+        part[position] = table.only([shard], file.first_row)
+        parts.append((replace(rows, tables=tuple(part)), file))
+    count = 0
+    with table_writer(out, scores_schema(with_set=True), UNIQUE_COLUMNS) as write:
+        for part_rows, file in parts:
+            seen = 0
+            for chunk, scores in scorer.score_all(part_rows, threads):
+                write(scores_batch(part_rows, chunk, scores, with_set=True))
+                seen += len(scores)
+            if seen != file.rows:
+                raise InputError(
+                    f"{file.name}: has {seen} rows, and had {file.rows} when the model was trained"
+                )
+            count += seen
+    return count
+
+
+def scores_schema(with_set: bool) -> pa.Schema:
+    """The columns of SCORES."""
+    fields = [("id", pa.string()), ("set", pa.string()), ("score", pa.float64())]
+    return pa.schema([field for field in fields if with_set or field[0] != "set"])
+
+
+def scores_batch(rows: Rows, chunk: Chunk, scores: FloatArray, with_set: bool) -> pa.RecordBatch:
+    """The rows of a chunk as they stand in SCORES."""
+    columns = {"id": rows.ids(chunk), "score": pa.array(scores)}
+    if with_set:
+        columns["set"] = SET_NAMES.take(pa.array(chunk.labeled.view(np.int8)))
+    schema = scores_schema(with_set)
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+@contextlib.contextmanager
+def job_writer(job: Job, schema: pa.Schema) -> Iterator[WriteBatch]:
+    """Writes the table that a job wants; there must be rows in it, unless it is a shard."""
+    if job.out is None:
+        yield lambda batch: None
+        return
+    rows = 0
+    with table_writer(job.out, schema, UNIQUE_COLUMNS, job.key) as write:
+
+        def count(batch: pa.RecordBatch) -> None:
+            nonlocal rows
+            rows += batch.num_rows
+            write(batch)
+
+        yield count
+        if rows == 0 and job.made_by is None:
+            raise InputError(f"{job.part.tables[0].name}: the table has no rows")
