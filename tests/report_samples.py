@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from pu_noise_cli.posterior import calibrate
 
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.estimators import Settings
-from pu_noise_cli.posterior import calibrate
 from pu_noise_cli.prior import estimate_prior, failed_prior, prior_shares
 from pu_noise_cli.report.content import (
     InputFile,
