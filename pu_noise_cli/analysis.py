@@ -52,15 +52,16 @@ def analyse(
     samples = None
     if needs_features(request.method):
         samples = engine.call("features", feature_samples, rows, trained.model, request.transform)
-    prior = estimate_prior(
-        sketch,
-        request.method,
-        request.estimation,
-        samples=samples,
-        sample=request.sample,
-        notices=trained.notices,
-        learned=trained.learned,
-    )
+    with engine.timed("estimate"):
+        prior = estimate_prior(
+            sketch,
+            request.method,
+            request.estimation,
+            samples=samples,
+            sample=request.sample,
+            notices=trained.notices,
+            learned=trained.learned,
+        )
     return Analysis(trained, sketch, prior)
 
 
