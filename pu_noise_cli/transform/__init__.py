@@ -14,7 +14,7 @@ CLASSIFIERS: dict[str, Classifier] = {
 }
 MODELS: dict[str, type[Model]] = {
     "auto": auto.Chosen,
-    "networks": networks.Networks,
+    "networks": networks.BaggedNetworks,
     "boosting": trees.Trees,
     "forest": trees.Trees,
     "logistic": logistic.Linear,

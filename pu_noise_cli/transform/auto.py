@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from .base import Arrays, Classifier, Fit, Matrix, Model, Progress, Training
 from .logistic import Linear, logistic
-from .networks import Networks, networks
+from .networks import BaggedNetworks, networks
 from .resampling import balanced
 from .trees import Trees, boosting
 
 # without the forest, which had the lowest log-loss on none of the data sets it was tried on
 CANDIDATES: dict[str, tuple[Classifier, type[Model]]] = {
-    "networks": (networks, Networks),
+    "networks": (networks, BaggedNetworks),
     "boosting": (boosting, Trees),
     "logistic": (logistic, Linear),
 }
