@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Arrays, Fit, Matrix, Progress, Training
-from .resampling import Units, balanced
+from .base import Arrays, Fit, Matrix, Progress, Training, register
+from .held_out import Units, balanced
 from .threads import by_chunks, in_threads
 
 FOLDS = 5
@@ -45,6 +45,7 @@ class Linear:
         return cls(np.asarray(arrays["coefficients"], dtype=np.float64), float(arrays["intercept"]))
 
 
+@register("logistic", Linear)
 def logistic(training: Training, *, seed: int, threads: int, progress: Progress) -> Fit:
     """L2 logistic regression out of fold; the model has the folds' mean coefficients."""
     from sklearn.linear_model import LogisticRegression

@@ -15,8 +15,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Arrays, Fit, Matrix, Progress, Training
-from .resampling import Units
+from .base import Arrays, Fit, Matrix, Progress, Training, register
+from .held_out import Units
 from .threads import by_chunks, chunks, in_threads
 
 Vector = NDArray[np.float32]
@@ -237,6 +237,7 @@ def _log_loss(logit: Vector, labeled: NDArray[np.bool_]) -> float:
     return float(loss[labeled].mean() + loss[~labeled].mean()) / 2
 
 
+@register("networks", BaggedNetworks)
 def networks(training: Training, *, seed: int, threads: int, progress: Progress) -> Fit:
     """The ensemble, with out-of-bag scores.
 
