@@ -16,9 +16,10 @@ from .prior import DEFAULT_METHOD, Prior, estimate_prior, needs_features
 from .rows import Rows
 from .scores import WriteScores
 from .sketch import Sketch
-from .transform.sampling import RowSample
-from .transform.scoring import MAX_TRAIN_VALUES, ScoreModel, Trained, TransformSettings, train
+from .transform.row_sample import RowSample
+from .transform.scoring import ScoreModel
 from .transform.store import StoredModel, save_model
+from .transform.training import MAX_TRAIN_VALUES, Trained, TransformSettings, train
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from . import __version__
+from . import __version__, blas
 from .errors import UsageError
 from .files import read_json
 from .rows import Rows
@@ -157,6 +157,7 @@ def _check_worker(version: str) -> None:
     if version != __version__:
         raise UsageError(f"a Dask worker has punoise {__version__}, this is {version}")
     pa.set_cpu_count(1)  # a worker runs as many tasks as it has threads
+    blas.hold()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ..rows import Rows
 from ..sketch import Sketch, SketchBuilder
 from ..steps import ScoredRows
 from ..tables import Table, open_table, read_bytes, read_json
-from ..transform.scoring import check_sizes
+from ..transform.training import check_sizes
 from .charts import Chart
 from .content import (
     DoubtfulRow,
