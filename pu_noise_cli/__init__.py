@@ -138,12 +138,14 @@ def estimate(
     The options are those of `punoise run`, and so are the numbers. Tables that cannot be used raise
     errors.InputError, those that give no estimate errors.EstimationError.
     """
+    from threadpoolctl import threadpool_limits
+
     from .analysis import Request, analyse
     from .calibration import calibrate
     from .engine import Engine, Local
     from .estimators import Settings
     from .rows import Rows
-    from .transform.scoring import TransformSettings
+    from .transform.training import TransformSettings
 
     rows = Rows.matched(
         [_table("labeled", labeled), _table("unlabeled", unlabeled)],
@@ -163,9 +165,10 @@ def estimate(
         only_to_learn=() if group_column is None else ("group_column",),
     )
     request = Request(settings, Settings(beta=beta, seed=seed), method, sample)
-    analysis = analyse(rows, request, Engine(Local(threads)))
-    calibration = calibrate(analysis.sketch, analysis.prior.shares(analysis.sketch)[0])
-    frames, doubtful = _posteriors(rows, analysis, calibration, threads)
+    with threadpool_limits(1, user_api="blas"):  # see blas.py
+        analysis = analyse(rows, request, Engine(Local(threads)))
+        calibration = calibrate(analysis.sketch, analysis.prior.shares(analysis.sketch)[0])
+        frames, doubtful = _posteriors(rows, analysis, calibration, threads)
     ours, others = (
         _indexed(frame, given) for frame, given in zip(frames, (labeled, unlabeled), strict=True)
     )
