@@ -13,9 +13,9 @@ import protocol
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import roc_auc_score
 
+from pu_noise_cli.calibration import Calibration, Shares, calibrate
 from pu_noise_cli.estimators import ESTIMATORS, Settings
 from pu_noise_cli.performance import performance
-from pu_noise_cli.posterior import Calibration, PriorShares, calibrate
 from pu_noise_cli.sketch import Sketch
 
 FDR = 0.05
@@ -59,8 +59,8 @@ def work(
     y = draw.unlabeled_y
     sketch = Sketch.of(labeled, unlabeled)
     estimate = ESTIMATORS[method].estimate(sketch, Settings())
-    ours = calibrate(sketch, PriorShares(estimate.alpha, estimate.beta))
-    known = calibrate(sketch, PriorShares(draw.alpha, float(draw.labeled_y.mean())))
+    ours = calibrate(sketch, Shares(estimate.alpha, estimate.beta))
+    known = calibrate(sketch, Shares(draw.alpha, float(draw.labeled_y.mean())))
     cells = sketch.cells_of(unlabeled)
     p, p_known = ours.posterior[cells], known.posterior[cells]
     best = IsotonicRegression(out_of_bounds="clip").fit_transform(unlabeled, y)

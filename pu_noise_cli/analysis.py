@@ -25,8 +25,8 @@ from .transform.store import StoredModel, save_model
 class Request:
     """What the user may fix about the way from tables to a prior."""
 
-    transform: TransformSettings = TransformSettings()
-    estimation: Settings = Settings()
+    transform: TransformSettings
+    estimation: Settings
     method: str = DEFAULT_METHOD
     sample: str | None = None
 

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from .isotonic import isotonic
-from .notices import Notice, kind
+from .notices import Notice, declare
 from .sketch import FloatArray, IntArray, Sketch
 
 MEAN_TOLERANCE = 0.005
@@ -17,13 +17,13 @@ SMALLEST = 1e-9  # shares and differences below it are none
 REPLICATES = 100
 ONE_SIDED = 0.95  # the level of each of the two bounds
 
-MEAN_OFF = kind(
+MEAN_OFF = declare(
     "posterior-mean-off",
     "The posteriors of the unlabeled rows do not average to alpha: alpha and the scores disagree.",
     "Compare the methods with --method all. For a population with another share of positives, "
     "use --target-alpha instead of another alpha.",
 )
-NOT_RICHER = kind(
+NOT_RICHER = declare(
     "beta-not-above-alpha",
     "The labeled rows are no richer in positives than the unlabeled ones. The method rests on "
     "their being richer.",
@@ -58,7 +58,9 @@ class Shares:
         """Shares that differ as much as α and β are uncertain, each pair as often as any other."""
         order = rng.permutation(len(self.draws))
         for i in range(count):
-            alpha, beta = self.draws[order[i % len(order)]] if self.draws else (self.alpha, self.beta)
+            alpha, beta = (
+                self.draws[order[i % len(order)]] if self.draws else (self.alpha, self.beta)
+            )
             yield replace(self, alpha=alpha, beta=beta)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from .calibration import NOT_RICHER
 from .estimators import Estimate
-from .notices import Kind, Notice, kind
+from .notices import Kind, Notice, declare
 from .sketch import Sketch
 
 Check = Callable[["Case"], str | None]  # the message, where the warning is due
@@ -54,7 +54,7 @@ def _check(of: Kind) -> Callable[[Check], Check]:
 
 
 @_check(
-    kind(
+    declare(
         "few-rows",
         "One of the two tables has fewer than 100 rows, so chance alone moves the estimates a lot.",
         "Rely on the intervals, not on the estimates; add rows if you can.",
@@ -68,10 +68,10 @@ def _few_rows(case: Case) -> str | None:
 
 
 @_check(
-    kind(
+    declare(
         "indistinguishable",
-        "Labeled rows do not score higher than unlabeled ones. Then any share of positives fits the "
-        "data, and alpha cannot be told.",
+        "Labeled rows do not score higher than unlabeled ones. Then any share of positives fits, "
+        "and alpha cannot be told.",
         "Do not use alpha. Add features that tell positives from negatives, or check that the "
         "labeled table holds what it should.",
     )
@@ -86,7 +86,7 @@ def _indistinguishable(case: Case) -> str | None:
 
 
 @_check(
-    kind(
+    declare(
         "reversed-scores",
         "Labeled rows score lower than unlabeled ones: the score seems to run the other way.",
         "If low scores mean positive, run again with --score-column and --lower-is-positive; for a "
@@ -104,7 +104,7 @@ def _reversed_scores(case: Case) -> str | None:
 
 
 @_check(
-    kind(
+    declare(
         "separable",
         "The score tells labeled from unlabeled rows almost without error. Either hardly any "
         "unlabeled row is positive, or a column gives away which table a row came from.",
@@ -123,7 +123,7 @@ def _separable(case: Case) -> str | None:
 
 
 @_check(
-    kind(
+    declare(
         "tied-scores",
         "Most rows share their score with many others, so the score can rank them only coarsely.",
         "Use a finer score, for example one that is not rounded or cut into classes.",
@@ -139,7 +139,7 @@ def _tied_scores(case: Case) -> str | None:
 
 
 @_check(
-    kind(
+    declare(
         "alpha-near-zero",
         "Hardly any unlabeled row seems to be positive.",
         "Read the interval: its upper end is what the data still allow.",
@@ -151,7 +151,7 @@ def _alpha_near_zero(case: Case) -> str | None:
 
 
 @_check(
-    kind(
+    declare(
         "alpha-near-one",
         "Nearly all unlabeled rows seem to be positive.",
         "Read the interval: its lower end is what the data still allow.",
@@ -174,7 +174,7 @@ def _beta_not_above_alpha(case: Case) -> str | None:
 
 
 @_check(
-    kind(
+    declare(
         "refuted-by-auc",
         "The score separates the two tables better than it could if alpha and beta were right.",
         "Compare the methods with --method all; if you gave --beta yourself, check it.",
@@ -192,7 +192,7 @@ def _refuted_by_auc(case: Case) -> str | None:
 
 
 @_check(
-    kind(
+    declare(
         "estimate-at-interval-edge",
         "The estimate lies at the very end of its interval.",
         "Quote the interval rather than the estimate.",

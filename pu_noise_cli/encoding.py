@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from .errors import InputError
-from .notices import Notice, kind
+from .notices import Notice, declare
 from .rows import Chunk, Rows, as_text, shown
 
-IDENTIFIER_LIKE = kind(
+IDENTIFIER_LIKE = declare(
     "identifier-like-column",
     "A text column is different in nearly every row, like a name. A score can learn nothing from "
     "it.",

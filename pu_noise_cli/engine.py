@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeVar
 
 from . import __version__
 from .errors import UsageError
+from .files import read_json
 from .rows import Rows
 from .shards import Job, begin, finish, is_sharded, plan
-from .tables import read_json
 
 Result = TypeVar("Result")
 RowsDone = Callable[[int], None]  # takes the number of further rows that are done

@@ -79,7 +79,7 @@ def _very_strong(rule: dict[str, Any], prior: float) -> float:
 
 
 def strengths(levels: Sequence[Level], low: FloatArray, high: FloatArray) -> NDArray[np.str_]:
-    """The strongest level that the bounds on the likelihood ratio, shape (n,), support; else NONE."""
+    """The strongest level that bounds on the likelihood ratio, shape (n,), support; else NONE."""
     result = np.full(len(low), NONE, dtype=object)
     for level in reversed(levels):
         meets = high <= level.lr if level.against else low >= level.lr

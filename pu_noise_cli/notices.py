@@ -32,7 +32,7 @@ class Kind:
 KINDS: dict[str, Kind] = {}
 
 
-def kind(code: str, meaning: str, remedy: str) -> Kind:
+def declare(code: str, meaning: str, remedy: str) -> Kind:
     """Declare a kind of warning."""
     KINDS[code] = Kind(code, meaning, remedy)
     return KINDS[code]

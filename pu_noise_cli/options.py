@@ -1,43 +1,63 @@
-"""Options that several commands share, each group applied by one decorator, and what they mean."""
+"""Groups of options that several commands share: classes, which the commands' own inherit from."""
 
 from __future__ import annotations
 
-import csv
-import math
-import os
-from collections.abc import Callable, Iterable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
-from .errors import UsageError
+from .errors import StrictError, UsageError
+from .notices import Notice
+from .parameters import SHARE, Common, LazyChoice, NameList, NameLists, flag, joined, option, reads
 
 if TYPE_CHECKING:
     from .estimators import Settings
-    from .posterior import PriorShares
+    from .prior import Prior
     from .rows import Rows
     from .transform.scoring import TransformSettings
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+
+@dataclass(frozen=True, kw_only=True)
+class Seeded(Common):
+    """Commands that draw random numbers."""
+
+    seed: int = option(
+        "--seed",
+        "General",
+        "Seed of all random numbers.",
+        type=click.IntRange(0, 2**63 - 1),
+        default=0,
+    )
 
 
-class LazyChoice(click.Choice):  # type: ignore[type-arg]
-    """A choice among names that are loaded when first needed, as loading them takes numpy."""
+@dataclass(frozen=True, kw_only=True)
+class Strict(Common):
+    """Commands that may warn."""
 
-    def __init__(self, load: Callable[[], Iterable[str]]) -> None:
-        self.load, self.case_sensitive = load, True
+    strict: bool = flag(
+        "--strict", "General", "Exit with 4, after writing, if there is any warning.", settles=False
+    )
 
-    @cached_property
-    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        return tuple(self.load())
+    def check_strict(self, notices: Iterable[Notice]) -> None:
+        """Stop at any warning, where that is wanted."""
+        if codes := [notice.code for notice in notices] if self.strict else []:
+            raise StrictError(f"warnings under --strict: {', '.join(codes)}")
 
 
-def _methods() -> Iterable[str]:
-    from .estimators import ESTIMATORS
+@dataclass(frozen=True, kw_only=True)
+class OnFailure(Common):
+    """Commands that can tell of a failure in their output."""
 
-    return [*ESTIMATORS, "all"]
+    on_failure: str = option(
+        "--on-failure",
+        "General",
+        "If input or estimation fails: exit with 3 or 4, or write why and exit with 0.",
+        settles=False,
+        type=click.Choice(["exit", "write"]),
+        default="exit",
+    )
 
 
 def _classifiers() -> Iterable[str]:
@@ -46,330 +66,270 @@ def _classifiers() -> Iterable[str]:
     return CLASSIFIERS
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(Seeded):
+    """Commands that read labeled and unlabeled rows."""
+
+    labeled: str | None = reads("--labeled", "FILE", "Table of labeled positives.")
+    unlabeled: str | None = reads("--unlabeled", "FILE", "Table of unlabeled rows.")
+    table: str | None = reads("--table", "FILE", "One table of both, with --label-column.")
+    label_column: str | None = option(
+        "--label-column",
+        "Input",
+        "Column of --table that says which rows are labeled: 1/0, true/false, yes/no or "
+        "labeled/unlabeled.",
+        metavar="NAME",
+    )
+    id_column: str | None = option(
+        "--id-column",
+        "Columns",
+        "Column of row ids, kept as written; by default rows are numbered.",
+        metavar="NAME",
+    )
+    group_column: str | None = option(
+        "--group-column",
+        "Columns",
+        "Rows of one group are never split between training and scoring.",
+        metavar="NAME",
+    )
+    features: NameLists = option(
+        "--features",
+        "Columns",
+        "Feature columns; by default all but the id, group, label and dropped ones.",
+        metavar="A,B,...",
+        type=NameList(),
+        multiple=True,
+    )
+    drop_columns: NameLists = option(
+        "--drop-columns",
+        "Columns",
+        "Columns to ignore.",
+        metavar="A,B,...",
+        type=NameList(),
+        multiple=True,
+    )
+    na: tuple[str, ...] = option(
+        "--na",
+        "Columns",
+        "Another text or number that means a missing value; may be repeated.",
+        metavar="TEXT",
+        multiple=True,
+    )
+    categorical: NameLists = option(
+        "--categorical",
+        "Columns",
+        "Read these columns as categories, whatever they look like.",
+        metavar="A,B,...",
+        type=NameList(),
+        multiple=True,
+    )
+    transform: bool | None = option(
+        "--transform/--no-transform",
+        "Score",
+        "Learn a score from the features, or use the one numeric column as the score. By "
+        "default a single numeric column is the score and anything else is transformed.",
+        default=None,
+    )
+    score_column: str | None = option(
+        "--score-column", "Score", "Use this column as the score.", metavar="NAME"
+    )
+    lower_is_positive: bool = flag(
+        "--lower-is-positive",
+        "Score",
+        "Low values of the score column mean positive; it is written with the opposite sign.",
+    )
+    classifier: str | None = option(
+        "--classifier",
+        "Score",
+        "What learns the score.  [default: networks]",
+        type=LazyChoice(_classifiers),
+    )
+    max_train_rows: int | None = option(
+        "--max-train-rows",
+        "Score",
+        "Train on a sample of at most this many rows; all rows are scored.  [default: 100000]",
+        type=click.IntRange(100, 2**31),
+    )
+
+    def rows(self) -> Rows:
+        """The rows that --labeled and --unlabeled, or --table, name."""
+        from .rows import Rows
+        from .tables import open_table
+
+        pair = (self.labeled, self.unlabeled)
+        if self.table is not None:
+            if pair != (None, None):
+                raise UsageError("give either --table, or --labeled and --unlabeled, not both")
+            if self.label_column is None:
+                raise UsageError("--table needs --label-column")
+            tables = [open_table(self.table)]
+        else:
+            if self.labeled is None or self.unlabeled is None:
+                raise UsageError("give --labeled and --unlabeled, or --table and --label-column")
+            if self.label_column is not None:
+                raise UsageError("--label-column goes with --table")
+            if pair == ("-", "-"):
+                raise UsageError("only one table can come from standard input")
+            tables = [open_table(name) for name in (self.labeled, self.unlabeled)]
+        features = joined(self.features)
+        if self.score_column is not None:
+            if features or self.transform:
+                raise UsageError("--score-column goes with neither --features nor --transform")
+            features = (self.score_column,)
+        return Rows.matched(
+            tables,
+            features=features,
+            drop=joined(self.drop_columns),
+            id_column=self.id_column,
+            group_column=self.group_column,
+            label_column=self.label_column,
+        )
+
+    def transform_settings(self) -> TransformSettings:
+        """What the user has fixed about the transform."""
+        from .transform.scoring import TransformSettings
+
+        default = TransformSettings()
+        return TransformSettings(
+            classifier=self.classifier or default.classifier,
+            train=False if self.score_column is not None else self.transform,
+            lower_is_positive=self.lower_is_positive,
+            max_train_rows=self.max_train_rows or default.max_train_rows,
+            na=self.na,
+            categorical=joined(self.categorical),
+            seed=self.seed,
+            threads=self.threads,
+            only_to_learn=tuple(self.given("classifier", "max_train_rows", "group_column")),
+        )
+
+
+def _methods() -> Iterable[str]:
+    from .estimators import ESTIMATORS
+
+    return [*ESTIMATORS, "all"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimationOptions(Seeded):
+    """Commands that estimate α and β."""
+
+    method: str = option(
+        "--method",
+        "Estimation",
+        "How to estimate; 'all' runs every method and answers with auto's.",
+        type=LazyChoice(_methods),
+        default="auto",
+    )
+    beta: float | None = option(
+        "--beta",
+        "Estimation",
+        "Share of true positives among the labeled rows, if known; it is then held fixed.",
+        type=SHARE,
+    )
+    elkan_noto_estimator: str | None = option(
+        "--elkan-noto-estimator",
+        "Estimation",
+        "Which of Elkan and Noto's estimators.  [default: e1]",
+        type=click.Choice(["e1", "e2", "e3"]),
+    )
+    elbow: str | None = option(
+        "--elbow",
+        "Estimation",
+        "How AlphaMax finds the elbow: robustly, or as its authors do, for comparison. "
+        "[default: robust]",
+        type=click.Choice(["robust", "authors"]),
+    )
+    sample: str | None = option(
+        "--sample", "Output", "Sample name to put into the JSON.", metavar="NAME"
+    )
+
+    def estimation_settings(self) -> Settings:
+        """What the user has fixed about the estimation; nothing that the method would ignore."""
+        from .estimators import ESTIMATORS, Settings
+
+        methods = ESTIMATORS.values() if self.method == "all" else [ESTIMATORS[self.method]]
+        known = {name for method in methods for name in method.options}
+        own = {name for method in ESTIMATORS.values() for name in method.options}
+        if ignored := self.given(*(own - known)):
+            raise UsageError(f"{ignored[0]} does nothing with --method {self.method}")
+        chosen = {name: getattr(self, name) for name in own if getattr(self, name) is not None}
+        return Settings(beta=self.beta, seed=self.seed, **chosen)
+
+
 def _calibrators() -> Iterable[str]:
-    from .posterior import CALIBRATORS
+    from .calibration import CALIBRATORS
 
     return CALIBRATORS
 
 
-class FileName(click.ParamType):  # type: ignore[type-arg]
-    """A text that names a file, which the shell can complete."""
+@dataclass(frozen=True, kw_only=True)
+class PriorSource(Seeded, Strict):
+    """Commands that take α and β as given."""
 
-    name = "text"
-
-    def shell_complete(self, ctx: Any, param: Any, incomplete: str) -> list[Any]:
-        return [CompletionItem(incomplete, type="file")]
-
-
-class NameList(click.ParamType):  # type: ignore[type-arg]
-    """Names separated by commas; the option may also be repeated."""
-
-    name = "names"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        names = next(csv.reader([value], skipinitialspace=True))  # '"a,b",c' are two names
-        return tuple(name.strip() for name in names if name.strip())
-
-
-def joined(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """The names of a repeated NameList option."""
-    return tuple(name for names in lists for name in names)
-
-
-def available_cores() -> int:
-    """The cores this process may use, which a scheduler may have limited."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _group(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    def apply(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return apply
-
-
-class Finite(click.FloatRange):
-    """A number in a range, where neither infinity nor what is no number is one."""
-
-    name = "number"
-
-    def _describe_range(self) -> str:
-        return "any" if self.min is None and self.max is None else super()._describe_range()
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        number = float(super().convert(value, param, ctx))
-        if not math.isfinite(number):
-            self.fail(f"{value!r} is not a finite number", param, ctx)
-        return number
-
-
-NUMBER = Finite()
-SHARE = Finite(0, 1)
-INNER_SHARE = Finite(0, 1, min_open=True, max_open=True)
-strict_option = click.option(
-    "--strict", is_flag=True, help="Exit with 4, after writing, if there is any warning."
-)
-on_failure_option = click.option(
-    "--on-failure",
-    type=click.Choice(["exit", "write"]),
-    default="exit",
-    show_default=True,
-    help="If input or estimation fails: exit with 3 or 4, or write why and exit with 0.",
-)
-
-table_options = _group(
-    click.option("--labeled", metavar="FILE", help="Table of labeled positives."),
-    click.option("--unlabeled", metavar="FILE", help="Table of unlabeled rows."),
-    click.option("--table", metavar="FILE", help="One table of both, with --label-column."),
-    click.option(
-        "--label-column",
-        metavar="NAME",
-        help="Column of --table that says which rows are labeled: 1/0, true/false, yes/no or "
-        "labeled/unlabeled.",
-    ),
-)
-column_options = _group(
-    click.option(
-        "--id-column",
-        metavar="NAME",
-        help="Column of row ids, kept as written; else rows are numbered.",
-    ),
-    click.option(
-        "--group-column",
-        metavar="NAME",
-        help="Rows of one group are never split between training and scoring.",
-    ),
-    click.option(
-        "--features",
-        type=NameList(),
-        multiple=True,
-        metavar="A,B,...",
-        help="Feature columns; by default all but the id, group, label and dropped ones.",
-    ),
-    click.option(
-        "--drop-columns",
-        type=NameList(),
-        multiple=True,
-        metavar="A,B,...",
-        help="Columns to ignore.",
-    ),
-    click.option(
-        "--na", multiple=True, metavar="TEXT", help="Another text for a missing value (repeat)."
-    ),
-    click.option(
-        "--categorical",
-        type=NameList(),
-        multiple=True,
-        metavar="A,B,...",
-        help="Read these columns as categories, whatever they look like.",
-    ),
-)
-transform_options = _group(
-    click.option(
-        "--transform/--no-transform",
-        "transform",
-        default=None,
-        help="Learn a score from the features, or use the one numeric column as the score. By "
-        "default a single numeric column is the score and anything else is transformed.",
-    ),
-    click.option("--score-column", metavar="NAME", help="Use this column as the score."),
-    click.option(
-        "--lower-is-positive",
-        is_flag=True,
-        help="Low values of the score column mean positive; it is written with the opposite sign.",
-    ),
-    click.option(
-        "--classifier",
-        type=LazyChoice(_classifiers),
-        default="networks",
-        show_default=True,
-        help="What learns the score.",
-    ),
-    click.option(
-        "--max-train-rows",
-        type=click.IntRange(100),
-        default=100_000,
-        show_default=True,
-        help="Train on a sample of at most so many rows; all rows are scored.",
-    ),
-)
-prior_options = _group(
-    click.option(
-        "--method",
-        type=LazyChoice(_methods),
-        default="auto",
-        show_default=True,
-        help="How to estimate; 'all' runs every method and answers with auto's.",
-    ),
-    click.option(
-        "--beta",
-        type=SHARE,
-        help="Share of true positives among the labeled rows, if known; it is then held fixed.",
-    ),
-    click.option(
-        "--elkan-noto-estimator",
-        type=click.Choice(["e1", "e2", "e3"]),
-        default="e1",
-        show_default=True,
-        help="Which of Elkan and Noto's estimators.",
-    ),
-    click.option(
-        "--elbow",
-        type=click.Choice(["robust", "authors"]),
-        default="robust",
-        show_default=True,
-        help="How AlphaMax finds the elbow: robustly, or as its authors do, for comparison.",
-    ),
-    click.option("--sample", metavar="NAME", help="Sample name to put into the JSON."),
-    strict_option,
-    on_failure_option,
-)
-prior_source_options = _group(
-    click.option("--prior", metavar="PRIOR.json", help="What 'estimate-prior' wrote."),
-    click.option("--alpha", type=SHARE, help="Your own alpha, instead of --prior."),
-    click.option("--beta", type=SHARE, help="Your own beta, with --alpha; by default 1."),
-    click.option(
+    prior: str | None = reads("--prior", "PRIOR.json", "What 'estimate-prior' wrote.")
+    alpha: float | None = option(
+        "--alpha", "Input", "Your own alpha, instead of --prior.", type=SHARE
+    )
+    beta: float | None = option(
+        "--beta", "Input", "Your own beta, with --alpha; by default 1.", type=SHARE
+    )
+    calibrator: str = option(
         "--calibrator",
+        "Posterior",
+        "How scores become tau, the probability of being labeled.",
         type=LazyChoice(_calibrators),
         default="isotonic",
-        show_default=True,
-        help="How scores become tau, the probability of being labeled.",
-    ),
-)
-dask_option = click.option(
-    "--dask",
-    metavar="ADDRESS",
-    help="Work on the Dask cluster whose scheduler has this address or wrote this file; it reads "
-    "and writes Parquet shards.",
-)
-shards_options = _group(
-    dask_option,
-    click.option(
+    )
+
+    def read_prior(self) -> Prior:
+        """The prior that was estimated, or the user's own."""
+        from .prior import Prior, read_prior
+
+        if (self.prior is None) == (self.alpha is None):
+            raise UsageError("give either --prior, or --alpha (and --beta)")
+        if self.prior is not None:
+            if self.beta is not None:
+                raise UsageError("--beta goes with --alpha; --prior has its own")
+            return read_prior(self.prior)
+        alpha, beta = self.alpha or 0.0, 1.0 if self.beta is None else self.beta
+        if alpha >= beta:
+            raise UsageError(f"--alpha {alpha} must be below --beta {beta}")
+        return Prior.stated(alpha, beta)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DaskOption(Common):
+    """Commands that can let a cluster read the tables."""
+
+    dask: str | None = option(
+        "--dask",
+        "Large tables",
+        "Work on the Dask cluster whose scheduler has this address or wrote this file; it "
+        "reads and writes Parquet shards.",
+        metavar="ADDRESS",
+        settles=False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardsOptions(DaskOption):
+    """Commands that can write a directory of shards."""
+
+    resume: bool = flag(
         "--resume",
-        is_flag=True,
-        help="Keep the shards that an interrupted run of the same command has finished.",
-    ),
-)
-common_options = _group(
-    click.option(
-        "--seed",
-        type=click.IntRange(0),
-        default=0,
-        show_default=True,
-        help="Seed of all random numbers.",
-    ),
-    click.option(
-        "--threads",
-        type=click.IntRange(1),
-        envvar="PUNOISE_THREADS",
-        default=available_cores,
-        help="Default: PUNOISE_THREADS, else the cores this process may use.",
-    ),
-    click.option("-q", "--quiet", is_flag=True, help="Only errors on stderr."),
-    click.option("-v", "--verbose", is_flag=True, help="More on stderr."),
-)
-
-
-def open_rows(given: dict[str, Any]) -> Rows:
-    """The rows that --labeled and --unlabeled, or --table, name."""
-    from .rows import Rows
-    from .tables import open_table
-
-    pair = (given["labeled"], given["unlabeled"])
-    if given["table"] is not None:
-        if pair != (None, None):
-            raise UsageError("give either --table, or --labeled and --unlabeled, not both")
-        if given["label_column"] is None:
-            raise UsageError("--table needs --label-column")
-        tables = [open_table(given["table"])]
-    else:
-        if None in pair:
-            raise UsageError("give --labeled and --unlabeled, or --table and --label-column")
-        if given["label_column"] is not None:
-            raise UsageError("--label-column goes with --table")
-        if pair == ("-", "-"):
-            raise UsageError("only one table can come from standard input")
-        tables = [open_table(name) for name in pair]
-    features = joined(given["features"])
-    if given["score_column"] is not None:
-        if features or given["transform"]:
-            raise UsageError("--score-column goes with neither --features nor --transform")
-        features = (given["score_column"],)
-    return Rows.matched(
-        tables,
-        features=features,
-        drop=joined(given["drop_columns"]),
-        id_column=given["id_column"],
-        group_column=given["group_column"],
-        label_column=given["label_column"],
+        "Large tables",
+        "Keep the shards that an interrupted run of the same command has finished.",
+        settles=False,
     )
 
+    def check_table_out(self, out: str, rows: Rows) -> None:
+        """Stop, before any work is done, where `out` cannot be a table or a directory of shards."""
+        from .outputs import check_table_target
+        from .shards import check_sharded_target, is_sharded
 
-def check_table_out(given: dict[str, Any], rows: Rows) -> None:
-    """Stop, before any work is done, where --out cannot be a table or a directory of shards."""
-    from .outputs import check_table_target
-    from .shards import check_sharded_target, is_sharded
-
-    if is_sharded(given["out"]):
-        check_sharded_target(given["out"], rows)
-        return
-    for option in ("dask", "resume"):
-        if given.get(option):
-            raise UsageError(f"--{option} goes with shards: let the name after --out end in '/'")
-    check_table_target(given["out"])
-
-
-def check_dask(given: dict[str, Any], rows: Rows) -> None:
-    """Stop where --dask is to read what workers cannot share among them."""
-    from .shards import check_parquet
-
-    if given["dask"] is not None:
-        check_parquet(rows, f"--dask {given['dask']}")
-
-
-def transform_settings(given: dict[str, Any]) -> TransformSettings:
-    """What the user has fixed about the transform."""
-    from .transform.scoring import TransformSettings
-
-    as_score = given["score_column"] is not None
-    return TransformSettings(
-        classifier=given["classifier"],
-        train=False if as_score else given["transform"],
-        lower_is_positive=given["lower_is_positive"],
-        max_train_rows=given["max_train_rows"],
-        na=given["na"],
-        categorical=joined(given["categorical"]),
-        seed=given["seed"],
-        threads=given["threads"],
-    )
-
-
-def estimation_settings(given: dict[str, Any]) -> Settings:
-    """What the user has fixed about the estimation."""
-    from .estimators import Settings
-
-    return Settings(given["beta"], given["seed"], given["elkan_noto_estimator"], given["elbow"])
-
-
-def own_or_estimated_prior(given: dict[str, Any]) -> PriorShares:
-    """α and β from --prior, or the user's own."""
-    from .posterior import PriorShares
-    from .prior import prior_shares
-    from .tables import read_json
-
-    if (given["prior"] is None) == (given["alpha"] is None):
-        raise UsageError("give either --prior, or --alpha (and --beta)")
-    if given["prior"] is not None:
-        if given["beta"] is not None:
-            raise UsageError("--beta goes with --alpha; --prior has its own")
-        return prior_shares(given["prior"], read_json(given["prior"]))
-    alpha, beta = given["alpha"], 1.0 if given["beta"] is None else given["beta"]
-    if alpha >= beta:
-        raise UsageError(f"--alpha {alpha} must be below --beta {beta}")
-    return PriorShares(alpha, beta, estimated=False)
+        if is_sharded(out):
+            check_sharded_target(out, rows)
+            return
+        if unused := self.given("dask", "resume"):
+            raise UsageError(f"{unused[0]} goes with shards: let the name after --out end in '/'")
+        check_table_target(out)

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .errors import ClosedPipe, UsageError
-from .tables import COMPRESSIONS, DELIMITERS, PARQUET_KEY, Format, files_of
+from .files import COMPRESSIONS, DELIMITERS, Format
+from .tables import PARQUET_KEY, files_of
 
 
 def check_target(name: str) -> None:
@@ -252,6 +253,12 @@ def _lines(batch: pa.RecordBatch, delimiter: str) -> pa.Buffer | bytes:
     return pc.binary_join(pa.ListArray.from_arrays([0, len(rows)], rows), "")[0].as_buffer()
 
 
+def write_table(name: str, batch: pa.RecordBatch) -> None:
+    """A table that is in memory."""
+    with table_writer(name, batch.schema) as write:
+        write(batch)
+
+
 def write_json(name: str, value: Any) -> None:
     """A JSON document with the keys in their order, one list of plain values to a line."""
     compression = COMPRESSIONS.get(Path(name).suffix)
@@ -280,8 +287,8 @@ def write_figures(
         with write_atomically(os.path.join(directory, name)) as file:
             file.write(content)
     rows = [dict(zip(SUMMARY_SCHEMA.names, row, strict=True)) for row in summary]
-    with table_writer(os.path.join(directory, "summary.tsv"), SUMMARY_SCHEMA) as write:
-        write(pa.RecordBatch.from_pylist(rows, SUMMARY_SCHEMA))
+    batch = pa.RecordBatch.from_pylist(rows, SUMMARY_SCHEMA)
+    write_table(os.path.join(directory, "summary.tsv"), batch)
 
 
 def _json(value: Any, newline: str) -> str:

@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .calibration import Calibration
+from . import __version__
+from .calibration import Calibration, replicates
 from .sketch import FloatArray
+
+SCHEMA = "punoise.performance/1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +42,9 @@ def performance(calibration: Calibration, thresholds: FloatArray | None = None) 
 
     tp, fp = above(positives), above(negatives)
     fn, tn = np.maximum(positives.sum() - tp, 0), np.maximum(negatives.sum() - fp, 0)
-    below = np.cumsum(negatives) - negatives / 2
+    auc = calibration.shares.corrected_auc(sketch.auc)
     return Performance(
-        auc=_share(positives @ below, positives.sum() * negatives.sum()).item(),
+        auc=np.nan if auc is None else auc,
         threshold=at,
         called=np.minimum(tp + fp, 1.0),
         measures={
@@ -57,7 +60,54 @@ def performance(calibration: Calibration, thresholds: FloatArray | None = None) 
     )
 
 
-def interval(copies: Sequence[float] | Sequence[FloatArray], center: Any) -> tuple[Any, Any]:
+@dataclass(frozen=True, eq=False)
+class Figures:
+    """Performance with 95 % intervals: the AUC, and columns of shape (thresholds,)."""
+
+    auc: float
+    auc_ci: tuple[float, float]
+    columns: dict[str, FloatArray]
+
+    def to_json(self) -> dict[str, Any]:
+        """The document, null where there is no such figure."""
+        rows = zip(*self.columns.values(), strict=True)
+        return {
+            "schema": SCHEMA,
+            "punoise_version": __version__,
+            "auc": _or_null(self.auc),
+            "auc_ci": [_or_null(end) for end in self.auc_ci],
+            "thresholds": [
+                {name: _or_null(value) for name, value in zip(self.columns, row, strict=True)}
+                for row in rows
+            ],
+        }
+
+
+def figures(
+    calibration: Calibration, thresholds: Sequence[float], calibrator: str, seed: int
+) -> Figures:
+    """Figures of calling rows from each threshold up; from every score where there is none."""
+    sketch = calibration.sketch
+    at = np.sort(np.array(thresholds)) if thresholds else sketch.scores
+    found = performance(calibration, at)
+    copies = [performance(copy, at) for copy in replicates(calibration, calibrator, seed)]
+    columns: dict[str, FloatArray] = {
+        "threshold": at,
+        "posterior": calibration.posterior[sketch.cells_of(at)],
+        "called": found.called,
+    }
+    for name, values in found.measures.items():
+        low, high = _interval([copy.measures[name] for copy in copies], values)
+        columns |= {name: values, f"{name}_low": low, f"{name}_high": high}
+    low, high = _interval([copy.auc for copy in copies], found.auc)
+    return Figures(found.auc, (float(low), float(high)), columns)
+
+
+def _or_null(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _interval(copies: Sequence[float] | Sequence[FloatArray], center: Any) -> tuple[Any, Any]:
     """The 95 % interval of replicates, widened where need be to hold the estimate itself."""
     with warnings.catch_warnings():  # a figure that no replicate has is NaN
         warnings.simplefilter("ignore", RuntimeWarning)

@@ -15,25 +15,27 @@ from .calibration import Shares
 from .diagnosis import Case, diagnose
 from .errors import EstimationError, InputError, UsageError
 from .estimators import ESTIMATORS, Curve, Estimate, Estimator, Interval, Samples, Settings
-from .notices import Notice, kind
+from .files import read_json
+from .notices import Notice, declare
 from .sketch import FloatArray, Sketch
 
 SCHEMA = "punoise.prior/1"
 CI_LEVEL = 0.95
 DEFAULT_METHOD, CURVE_METHOD = "auto", "alphamax-n"
+STATED = "stated"  # in place of a method, where α and β are the user's own
 REPLICATES = 100
 MOST_METHODS = 50  # far more than there are: a document from elsewhere must not fill a page
-OTHER_ROWS = kind(
+OTHER_ROWS = declare(
     "prior-of-other-rows",
     "Alpha and beta were estimated from other rows than these.",
     "Estimate them from these scores, unless you know that the shares are the same.",
 )
-BAD_INPUT = kind(
+BAD_INPUT = declare(
     "bad-input",
     "The input could not be used, so there is no estimate (--on-failure write).",
     "The message names the file and the place; correct it and run again.",
 )
-ESTIMATION_FAILED = kind(
+ESTIMATION_FAILED = declare(
     "estimation-failed",
     "The input was fine but gave no estimate (--on-failure write).",
     "The message says why; try another --method or more rows.",
@@ -58,6 +60,11 @@ class Prior:
     sample: str | None = None
     version: str = __version__
 
+    @classmethod
+    def stated(cls, alpha: float, beta: float) -> Prior:
+        """What a user states instead of estimating it: certain, and of no rows in particular."""
+        return cls(STATED, 0, None, None, Estimate(alpha, beta), None, {}, (), {})
+
     @property
     def auc(self) -> float | None:
         """The AUC of positives against negatives, as far as α and β tell it."""
@@ -76,13 +83,14 @@ class Prior:
         stem = path.name.split(".json")[0]
         return self.sample or (path.parent.name if stem == "prior" else "") or stem
 
-    def shares(self, name: str, sketch: Sketch) -> tuple[Shares, tuple[Notice, ...]]:
+    def shares(self, sketch: Sketch) -> tuple[Shares, tuple[Notice, ...]]:
         """α and β for the rows of a sketch, with a warning where they were estimated from others.
 
-        `name` is the file's, for an error where it holds no estimate.
+        There must be an estimate.
         """
-        if self.answer is None:
-            raise EstimationError(f"{name}: holds no estimate: {self.reason}")
+        assert self.answer is not None
+        if self.method == STATED:
+            return Shares(self.answer.alpha, self.answer.beta, of_these_rows=False), ()
         draws = self.answer.draws or _drawn_from_intervals(self.answer, self.seed)
         shares = Shares(self.answer.alpha, self.answer.beta, draws=draws)
         sizes = (self.n_labeled, self.n_unlabeled)
@@ -197,6 +205,14 @@ def _shown(value: float, interval: Interval | None) -> str:
 # ---- To and from JSON
 
 
+def read_prior(name: str) -> Prior:
+    """The prior in a file, which must hold an estimate."""
+    prior = Prior.from_json(name, read_json(name))
+    if prior.answer is None:
+        raise EstimationError(f"{name}: holds no estimate: {prior.reason}")
+    return prior
+
+
 def _estimate_to_json(estimate: Estimate | None) -> dict[str, Any]:
     keys = ("alpha", "alpha_ci", "beta", "beta_ci", "alpha_plus", "beta_plus", "converged")
     return {
@@ -209,13 +225,13 @@ def _estimate_of_json(value: dict[str, Any]) -> Estimate | None:
     """The estimate of an entry; none where it has neither α nor β."""
     shares = ("alpha", "beta", "alpha_plus", "beta_plus")
     alpha, beta, alpha_plus, beta_plus = (_optional(_share, value[key]) for key in shares)
-    intervals = [_optional(_interval, value[f"{key}_ci"]) for key in ("alpha", "beta")]
+    alpha_ci, beta_ci = (_optional(_interval, value[f"{key}_ci"]) for key in ("alpha", "beta"))
     if alpha is None or beta is None:
         if (alpha, beta) != (None, None):
             raise ValueError("alpha and beta are both there, or neither")
         return None
     converged = _optional(bool, value.get("converged"))
-    return Estimate(alpha, beta, alpha_plus, beta_plus, *intervals, converged=converged)
+    return Estimate(alpha, beta, alpha_plus, beta_plus, alpha_ci, beta_ci, converged=converged)
 
 
 def _optional(kind: Callable[[Any], T], value: Any) -> T | None:
@@ -283,8 +299,8 @@ def _drawn_from_intervals(answer: Estimate, seed: int) -> tuple[tuple[float, flo
 
     if answer.alpha_ci is None and answer.beta_ci is None:
         return ()
-    pairs = zip(drawn(answer.alpha, answer.alpha_ci), drawn(answer.beta, answer.beta_ci))
-    return tuple((float(alpha), float(beta)) for alpha, beta in pairs)
+    alphas, betas = drawn(answer.alpha, answer.alpha_ci), drawn(answer.beta, answer.beta_ci)
+    return tuple(zip(alphas.tolist(), betas.tolist(), strict=True))
 
 
 # ---- Estimation
@@ -336,8 +352,8 @@ def estimate_prior(
 
 def failed_prior(method: str, seed: int, error: Exception, sample: str | None) -> Prior:
     """The prior that is written where estimation or its input fails and a file is wanted."""
-    kind = BAD_INPUT if isinstance(error, InputError) else ESTIMATION_FAILED
-    notices = (kind(str(error)),)
+    of = BAD_INPUT if isinstance(error, InputError) else ESTIMATION_FAILED
+    notices = (of(str(error)),)
     return Prior(answering_method(method), seed, None, None, None, None, {}, notices, {}, sample)
 
 

@@ -102,7 +102,7 @@ def _run(rows: Rows, settings: RunSettings, engine: Engine, folder: Path, suffix
     analysis = analyse(rows, settings.request, engine, scores, model)
     prior, sketch = analysis.prior, analysis.sketch
     write_json(str(folder / "prior.json"), prior.to_json())
-    shares, _ = prior.shares("prior.json", sketch)
+    shares, _ = prior.shares(sketch)
     calibration = calibrate(sketch, shares)
     step = WritePosteriors(sketch, posterior_columns(calibration, PosteriorRequest()))
     found = engine.write(step, Scores.open(scores).rows, "posterior", f"{folder}/posterior{suffix}")

@@ -18,9 +18,10 @@ from typing import Any
 
 from . import __version__
 from .errors import InputError, UsageError
+from .files import Shard
 from .outputs import make_directory, remove_temporaries, write_json
 from .rows import Rows
-from .tables import MANIFEST, Shard, parquet_key
+from .tables import MANIFEST, parquet_key
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+
+from .outputs import write_table
 
 SEPARATION = 1.81  # between the class means in standard deviations: an AUC of 0.9
 
@@ -38,3 +42,18 @@ def simulate(
     labeled, labeled_y = table(beta, n_labeled)
     unlabeled, unlabeled_y = table(alpha, n_unlabeled)
     return Simulation(labeled, unlabeled, labeled_y, unlabeled_y)
+
+
+def write_simulation(simulation: Simulation, out_dir: str) -> None:
+    """Write labeled.csv and unlabeled.csv, and truth.csv with the class of each of their rows."""
+    for name, matrix in (("labeled", simulation.labeled), ("unlabeled", simulation.unlabeled)):
+        features = [f"x{i}" for i in range(1, matrix.shape[1] + 1)]
+        batch = pa.RecordBatch.from_arrays([pa.array(x) for x in matrix.T], features)
+        write_table(os.path.join(out_dir, f"{name}.csv"), batch)
+    classes = (simulation.labeled_y, simulation.unlabeled_y)
+    truth = {
+        "id": [str(i) for y in classes for i in range(len(y))],
+        "set": np.repeat(["labeled", "unlabeled"], [len(y) for y in classes]).tolist(),
+        "y": np.concatenate(classes).astype(int),
+    }
+    write_table(os.path.join(out_dir, "truth.csv"), pa.RecordBatch.from_pydict(truth))

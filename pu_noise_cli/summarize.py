@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from html import escape
-from pathlib import PurePath
 from typing import Any
 
 import pyarrow as pa
 
 from . import __version__
-from .errors import EstimationError, InputError
-from .prior import prior_shares
+from .errors import InputError
+from .estimators import Estimate
+from .prior import Prior
 
 SCHEMA = pa.schema(
     [
@@ -41,76 +41,44 @@ def as_batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, SCHEMA)
 
 
-def summarize(priors: Iterable[tuple[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each named PRIOR.json, in their order; a failed one says why."""
+def summarize(priors: Iterable[tuple[str, Prior]]) -> list[dict[str, Any]]:
+    """One row for each prior, named by its file, in their order; a failed one says why."""
     rows: dict[str, dict[str, Any]] = {}
     files: dict[str, str] = {}
-    for name, prior in priors:
-        row = _row(name, prior)
+    for file, prior in priors:
+        row = _row(file, prior)
         sample = row["sample"]
         if sample in rows:
             raise InputError(
-                f"{name}: has the same sample name as {files[sample]}, {sample!r}; "
+                f"{file}: has the same sample name as {files[sample]}, {sample!r}; "
                 "give each its own by --sample of 'estimate-prior'"
             )
-        rows[sample], files[sample] = row, name
+        rows[sample], files[sample] = row, file
     return list(rows.values())
 
 
-def _row(name: str, prior: Any) -> dict[str, Any]:
-    status, reason = "ok", None
-    try:
-        prior_shares(name, prior)
-    except EstimationError:
-        status, reason = "failed", "no reason given"
-    try:
-        warnings = [(str(w["code"]), str(w["message"])) for w in prior["warnings"]]
-        if status == "failed" and warnings:
-            reason = " ".join(_printable(warnings[0][1]).split())
-        return {
-            "sample": _printable(prior["sample"] or sample_of(name)),
-            "status": status,
-            "reason": reason,
-            **_interval("alpha", prior),
-            **_interval("beta", prior),
-            "auc": _share(prior["auc"]),
-            "n_labeled": _count(prior["n_labeled"]),
-            "n_unlabeled": _count(prior["n_unlabeled"]),
-            "warnings": _printable(",".join(code for code, _ in warnings)),
-        }
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{name}: not a whole prior ({error!r})") from error
+def _row(file: str, prior: Prior) -> dict[str, Any]:
+    failed = prior.answer is None
+    return {
+        "sample": _printable(prior.name(file)),
+        "status": "failed" if failed else "ok",
+        "reason": " ".join(_printable(prior.reason).split()) if failed else None,
+        **_interval("alpha", prior.answer),
+        **_interval("beta", prior.answer),
+        "auc": prior.auc,
+        "n_labeled": prior.n_labeled,
+        "n_unlabeled": prior.n_unlabeled,
+        "warnings": _printable(",".join(notice.code for notice in prior.notices)),
+    }
 
 
-def _interval(key: str, prior: Mapping[str, Any]) -> dict[str, Any]:
-    low, high = prior[f"{key}_ci"] or (None, None)
-    values = {key: prior[key], f"{key}_low": low, f"{key}_high": high}
-    return {name: _share(value) for name, value in values.items()}
+def _interval(share: str, estimate: Estimate | None) -> dict[str, float | None]:
+    low, high = getattr(estimate, f"{share}_ci", None) or (None, None)
+    return {share: getattr(estimate, share, None), f"{share}_low": low, f"{share}_high": high}
 
 
-def _share(value: Any) -> float | None:
-    if value is None or (type(value) in (int, float) and 0 <= value <= 1):
-        return value
-    raise ValueError(f"{value!r} is not a share")
-
-
-def _count(value: Any) -> int | None:
-    if value is None or (type(value) is int and 0 <= value < 2**63):
-        return value
-    raise ValueError(f"{value!r} is not a number of rows")
-
-
-def sample_of(name: str) -> str:
-    """The name of a sample that does not tell its own: results/liver/prior.json is 'liver'."""
-    path = PurePath(name)
-    stem = path.name.split(".json")[0]
-    return path.parent.name if stem == "prior" and path.parent.name else stem
-
-
-def _printable(text: Any) -> str:
+def _printable(text: str) -> str:
     """Text that UTF-8 can hold; JSON may have lone surrogates."""
-    if not isinstance(text, str):
-        raise TypeError(f"{text!r} is not text")
     return text.encode("utf-8", "backslashreplace").decode()
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 from pu_noise_cli import cli
+from pu_noise_cli.main import exit_code
 
 SCHEMA = json.loads((Path(cli.__file__).parent / "schemas" / "prior.json").read_text())
 
@@ -52,9 +53,7 @@ def punoise(capfdbinary):
     def call(*args: object, expect: int = 0) -> Result:
         capfdbinary.readouterr()
         command = [str(arg) for arg in args]
-        code = cli._exit_code(
-            lambda: cli.cli.main(command, prog_name="punoise", standalone_mode=False)
-        )
+        code = exit_code(lambda: cli.cli.main(command, prog_name="punoise", standalone_mode=False))
         out, err = capfdbinary.readouterr()
         result = Result(code, out, err.decode())
         assert result.code == expect, result.err

@@ -70,7 +70,7 @@ def failed(message: str = "labeled.csv: the table has no rows") -> Prior:
 
 
 def calibrated(found: Sketch, known: Prior) -> Calibration:
-    shares, _ = known.shares("prior.json", found)
+    shares, _ = known.shares(found)
     return calibrate(found, shares)
 
 

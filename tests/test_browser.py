@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import report_samples as samples
-
 from pu_noise_cli.posterior import calibrate
+
 from pu_noise_cli.prior import prior_shares
 from pu_noise_cli.report.content import PriorView
 from pu_noise_cli.report.page import render, render_samples

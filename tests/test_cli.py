@@ -17,7 +17,7 @@ from conftest import validated
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pu_noise_cli.steps import ScoredRows
+from pu_noise_cli.scores import Scores
 
 FAST = ("--classifier", "logistic")
 
@@ -157,7 +157,7 @@ def test_every_row_comes_out_once_in_order(punoise, tmp_path, drawn, suffix):
         *("transform", "--table", tmp_path / "in.parquet", "--label-column", "s"),
         *("--id-column", "name", "--score-column", "x", "--out", out),
     )
-    (table,) = ScoredRows.open(str(out)).rows.tables
+    (table,) = Scores.open(str(out)).rows.tables
     found = pa.Table.from_batches(b.rows for b in table.batches(["id", "set", "score"]))
     assert found["id"].to_pylist() == ids
     assert [word == "labeled" for word in found["set"].to_pylist()] == labeled
@@ -403,7 +403,7 @@ def test_a_stopped_write_leaves_the_old_file_whole(sent, code, left, tmp_path):
     target = tmp_path / "scores.tsv"
     target.write_text("old")
     program = (
-        "import signal, sys, time; from pu_noise_cli import cli, outputs\n"
+        "import signal, sys, time; from pu_noise_cli import cli, main, outputs\n"
         # a job in the background is started without
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def slow(**_):\n"
@@ -412,7 +412,7 @@ def test_a_stopped_write_leaves_the_old_file_whole(sent, code, left, tmp_path):
         "cli.cli.commands['simulate'].callback = slow\n"
         "name = sys.argv.pop(); sys.argv += ['simulate', '--out-dir', 'x']\n"
         "sys.argv.append(name); sys.argv[1:] = ['simulate', '--out-dir', name]\n"
-        "cli.main()"
+        "main.main()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program, str(target)], stdout=subprocess.PIPE, text=True
@@ -429,10 +429,10 @@ def test_a_stopped_write_leaves_the_old_file_whole(sent, code, left, tmp_path):
 
 def test_a_bug_shows_its_traceback_and_exits_with_1():
     program = (
-        "from pu_noise_cli import cli\n"
+        "from pu_noise_cli import cli, main\n"
         "def bug(**_): raise ZeroDivisionError\n"
         "cli.cli.commands['schema'].callback = bug\n"
-        "import sys; sys.argv = ['punoise', 'schema', 'prior']; cli.main()"
+        "import sys; sys.argv = ['punoise', 'schema', 'prior']; main.main()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 1

@@ -7,18 +7,18 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from pu_noise_cli.errors import InputError
-from pu_noise_cli.evidence import NONE, levels, strengths
-from pu_noise_cli.performance import performance
-from pu_noise_cli.posterior import (
-    PriorShares,
+from pu_noise_cli.calibration import (
+    Shares,
     calibrate,
     posterior_bounds,
     replicates,
     shift_prior,
 )
+from pu_noise_cli.errors import InputError
+from pu_noise_cli.evidence import NONE, levels, strengths
+from pu_noise_cli.files import read_rule
+from pu_noise_cli.performance import performance
 from pu_noise_cli.sketch import Sketch
-from pu_noise_cli.tables import read_rule
 
 # Pejaver et al. 2022, at the prior of missense variants
 PUBLISHED = {
@@ -51,8 +51,8 @@ def test_very_strong_evidence_has_odds_of_350_at_a_prior_of_a_tenth():
 
 def test_a_strength_needs_its_bound_to_reach():
     rule = levels("acmg", read_rule("acmg"), 0.0441)
-    low = np.array([0.05, 0.12, 0.62, 0.99, 0.0, 0.001])
-    high = np.array([0.30, 0.30, 0.90, 0.999, 0.00001, 0.01])
+    low = np.array([1.1, 3.0, 35.0, 2000, 0.0, 0.02])
+    high = np.array([9.0, 9.0, 200.0, 9000, 0.0005, 0.25])
     assert strengths(rule, low, high).tolist() == [
         *(NONE, "pathogenic_supporting", "pathogenic_strong", "pathogenic_very_strong"),
         *("benign_very_strong", "benign_supporting"),
@@ -89,7 +89,8 @@ def gaussian():
     return unlabeled, y, Sketch.of(labeled, unlabeled)
 
 
-PRIOR = PriorShares(0.3, 0.9, (0.27, 0.33), (0.87, 0.93))
+DRAWS = np.random.default_rng(3).normal([0.3, 0.9], 0.015, (100, 2))
+PRIOR = Shares(0.3, 0.9, draws=tuple((float(a), float(b)) for a, b in DRAWS))
 
 
 def true_posterior(sketch, alpha):
@@ -99,7 +100,8 @@ def true_posterior(sketch, alpha):
 
 def test_bounds_hold_the_true_posterior(gaussian):
     _, _, sketch = gaussian
-    low, high = posterior_bounds(sketch, replicates(sketch, PRIOR, "isotonic", 0), None)
+    calibration = calibrate(sketch, PRIOR)
+    low, high = posterior_bounds(calibration, replicates(calibration, "isotonic", 0), None)
     truth = true_posterior(sketch, 0.3)
     slack = 0.01  # interpolation between blocks
     inside = (low - slack <= truth) & (truth <= high + slack)
@@ -109,7 +111,7 @@ def test_bounds_hold_the_true_posterior(gaussian):
 
 def test_another_population_is_bayes_rule(gaussian):
     _, _, sketch = gaussian
-    shifted, fdr = shift_prior(calibrate(sketch, PriorShares(0.3, 0.9)), 0.05)
+    shifted, fdr = shift_prior(calibrate(sketch, Shares(0.3, 0.9)), 0.05)
     error = np.abs(shifted - true_posterior(sketch, 0.05)) @ sketch.unlabeled
     assert error / sketch.n_unlabeled < 0.02
     rng = np.random.default_rng(1)
@@ -117,13 +119,13 @@ def test_another_population_is_bayes_rule(gaussian):
     cells = sketch.cells_of(rng.normal(size=200_000) + 2 * y)
     called = fdr[cells] <= 0.4
     assert 1 - y[called].mean() == pytest.approx(0.4, abs=0.06)
-    same, _ = shift_prior(calibrate(sketch, PriorShares(0.3, 0.9)), 0.3)
-    np.testing.assert_allclose(same, calibrate(sketch, PriorShares(0.3, 0.9)).posterior)
+    same, _ = shift_prior(calibrate(sketch, Shares(0.3, 0.9)), 0.3)
+    np.testing.assert_allclose(same, calibrate(sketch, Shares(0.3, 0.9)).posterior)
 
 
 def test_another_population_where_there_were_no_positives(gaussian):
     _, _, sketch = gaussian
-    shifted, fdr = shift_prior(calibrate(sketch, PriorShares(0.0, 0.9)), 0.1)
+    shifted, fdr = shift_prior(calibrate(sketch, Shares(0.0, 0.9)), 0.1)
     np.testing.assert_allclose(shifted, 0.1)
     np.testing.assert_allclose(fdr, 0.9)
 
@@ -131,7 +133,8 @@ def test_another_population_where_there_were_no_positives(gaussian):
 def test_tiny_scores_have_bounds():
     rng = np.random.default_rng(0)
     sketch = Sketch.of(1e-310 * (1 + rng.random(100)), 1e-310 * rng.random(300))
-    low, high = posterior_bounds(sketch, replicates(sketch, PRIOR, "isotonic", 0), None)
+    calibration = calibrate(sketch, PRIOR)
+    low, high = posterior_bounds(calibration, replicates(calibration, "isotonic", 0), None)
     assert np.isfinite([low, high]).all()
 
 
@@ -161,7 +164,9 @@ def test_posterior_with_everything(punoise, scores, prior_file, tmp_path):
     options = ("--bounds", "--fdr", 0.1, "--evidence", "acmg", "--target-alpha", 0.0441)
     result = punoise("posterior", "--scores", scores, "--prior", prior_file, "--out", out, *options)
     table = pd.read_parquet(out)
-    assert list(table.columns)[8:] == ["posterior_low", "posterior_high", "evidence", "call"]
+    assert list(table.columns)[8:] == [
+        *("target_alpha", "posterior_low", "posterior_high", "evidence", "call")
+    ]
     assert (table["posterior_low"] <= table["posterior"]).all()
     assert (table["posterior"] <= table["posterior_high"]).all()
     assert (table["call"] == (table["fdr"] <= 0.1)).all()

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from conftest import validated
 
+from pu_noise_cli.diagnosis import Case, diagnose
 from pu_noise_cli.errors import EstimationError, InputError, UsageError
 from pu_noise_cli.estimators import ESTIMATORS, Estimate, Settings
-from pu_noise_cli.prior import diagnose, estimate_prior, failed_prior, prior_shares
+from pu_noise_cli.prior import estimate_prior, failed_prior
 from pu_noise_cli.sketch import Sketch
 
 ON_SCORES = [name for name, estimator in ESTIMATORS.items() if estimator.needs == "scores"]
@@ -20,7 +21,7 @@ def gaussian(n_labeled=1000, n_unlabeled=5000, alpha=0.25, beta=0.95, gap=3.0, d
 
 
 def codes(sketch: Sketch, estimate: Estimate) -> set[str]:
-    return {notice.code for notice in diagnose(sketch, estimate)}
+    return {notice.code for notice in diagnose(Case(sketch, estimate))}
 
 
 CLEAN = Estimate(0.25, 0.95, alpha_ci=(0.2, 0.3))
@@ -49,7 +50,7 @@ def test_clean_data_give_no_warning():
 
 @pytest.mark.parametrize("method", ON_SCORES)
 def test_every_method_gives_a_valid_document(method):
-    prior = validated(estimate_prior(gaussian(), method, Settings(seed=1), sample="s").as_json())
+    prior = validated(estimate_prior(gaussian(), method, Settings(seed=1), sample="s").to_json())
     assert prior["method"] == method
     assert prior["sample"] == "s"
     assert prior["alpha_ci"][0] <= prior["alpha"] <= prior["alpha_ci"][1]
@@ -60,7 +61,7 @@ def test_every_method_gives_a_valid_document(method):
 
 def test_all_methods_side_by_side():
     prior = estimate_prior(gaussian(), "all", Settings())
-    document = validated(prior.as_json())
+    document = validated(prior.to_json())
     assert [entry["method"] for entry in document["estimates"]] == ON_SCORES
     assert document["method"] == "auto"
     table = prior.summary()
@@ -71,7 +72,7 @@ def test_the_auc_of_the_classes_is_recovered():
     rng = np.random.default_rng(0)
     y = rng.random(20_000) < 0.3
     sketch = Sketch.of(rng.normal(size=5000) + 2, rng.normal(size=20_000) + 2 * y)
-    document = estimate_prior(sketch, "auto", Settings(beta=1.0)).as_json()
+    document = estimate_prior(sketch, "auto", Settings(beta=1.0)).to_json()
     assert document["auc"] == pytest.approx(0.921, abs=0.03)
 
 
@@ -83,7 +84,7 @@ def test_feature_methods_need_features():
 
 
 def test_a_failure_is_a_valid_document_that_says_why():
-    document = validated(failed_prior("all", 3, InputError("too small"), "s").as_json())
+    document = validated(failed_prior("all", 3, InputError("too small"), "s").to_json())
     assert document["warnings"] == [{"code": "bad-input", "message": "too small"}]
     with pytest.raises(EstimationError, match="too small"):
         prior_shares("prior.json", document)

@@ -17,10 +17,10 @@ import pytest
 import report_samples as samples
 from hypothesis import given
 from hypothesis import strategies as st
+from pu_noise_cli.posterior import calibrate
 
 from pu_noise_cli import cli
 from pu_noise_cli.errors import InputError
-from pu_noise_cli.posterior import calibrate
 from pu_noise_cli.prior import prior_shares
 from pu_noise_cli.report import charts, text
 from pu_noise_cli.report.advice import ADVICE

@@ -6,17 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pu_noise_cli.console import Console
-from pu_noise_cli.engine import Local
+from pu_noise_cli.analysis import transform
+from pu_noise_cli.engine import Engine, Local
 from pu_noise_cli.errors import EstimationError, InputError
-from pu_noise_cli.pipeline import transform
 from pu_noise_cli.rows import Rows
 from pu_noise_cli.tables import open_table
 from pu_noise_cli.transform.scoring import TransformSettings, train
 from pu_noise_cli.transform.store import StoredModel, load_model, save_model
-from pu_noise_cli.work import Work
-
-QUIET = Console(quiet=True)
 
 
 def rows_of(tmp_path, labeled: pd.DataFrame, unlabeled: pd.DataFrame, **roles) -> Rows:
@@ -27,7 +23,7 @@ def rows_of(tmp_path, labeled: pd.DataFrame, unlabeled: pd.DataFrame, **roles) -
 
 
 def auc(rows: Rows, **settings) -> float:
-    return transform(rows, TransformSettings("logistic", **settings), Work(QUIET, Local(1)))[0].auc
+    return transform(rows, TransformSettings("logistic", **settings), Engine(Local(1)))[0].auc
 
 
 def grouped(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -122,7 +118,7 @@ ODD = {
 @pytest.mark.parametrize("case", ODD)
 def test_odd_features_are_taken(case, classifier, tmp_path):
     rows = rows_of(tmp_path, ODD[case](plain(150, 1.0, 1)), ODD[case](plain(350, 0.0, 2)))
-    sketch, _ = transform(rows, TransformSettings(classifier), Work(QUIET, Local(1)))
+    sketch, _ = transform(rows, TransformSettings(classifier), Engine(Local(1)))
     assert sketch.auc > 0.75
     assert (sketch.scores >= 0).all()
     assert (sketch.scores <= 1).all()
@@ -133,7 +129,7 @@ def test_a_stored_model_scores_as_the_model_did(classifier, tmp_path):
     labeled = plain(120, 1.0, 1).assign(k=["a", "b", None] * 40)
     unlabeled = plain(240, 0.0, 2).assign(k=["a", "b", "c"] * 80)
     rows = rows_of(tmp_path, labeled, unlabeled)
-    sketch, trained = transform(rows, TransformSettings(classifier), Work(QUIET, Local(1)))
+    sketch, trained = transform(rows, TransformSettings(classifier), Engine(Local(1)))
     files = [io.BytesIO(), io.BytesIO()]
     for file in files:
         save_model(StoredModel(trained.model, sketch), file)
@@ -148,7 +144,7 @@ def test_a_stored_model_scores_as_the_model_did(classifier, tmp_path):
 @pytest.mark.parametrize("classifier", ["networks", "boosting", "logistic"])
 def test_a_score_does_not_depend_on_how_the_table_is_cut(classifier, tmp_path):
     rows = rows_of(tmp_path, plain(120, 1.0, 1, d=20), plain(300, 0.0, 2, d=20))
-    _, trained = transform(rows, TransformSettings(classifier), Work(QUIET, Local(1)))
+    _, trained = transform(rows, TransformSettings(classifier), Engine(Local(1)))
     features = np.random.default_rng(0).normal(size=(9000, 20)).astype(np.float32)
     predict = trained.model.model.predict
     for cut in (1, 7, 4095, 4097, 8191):

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pu_noise_cli.encoding import Profiler
 from pu_noise_cli.errors import PunoiseError
-from pu_noise_cli.features import Profiler
+from pu_noise_cli.files import Format, read_json
 from pu_noise_cli.outputs import table_writer, write_atomically, write_json
 from pu_noise_cli.rows import Rows
-from pu_noise_cli.tables import Format, open_table, read_json
+from pu_noise_cli.tables import open_table
 
 
 def read(path, **roles) -> tuple[list[str], np.ndarray, list[str]]:

@@ -23,7 +23,7 @@ LEVELS = (0.25, 1.0, 2.0)  # of the likelihood drop per bin, from noise to a cle
 MIN_BIN_ROWS = 10  # the drop of a bin with fewer rows is far from chi-square
 
 
-@register("alphamax")
+@register("alphamax", options=("elbow",))
 def alphamax(sketch: Sketch, settings: Settings) -> Estimate:
     """AlphaMax: nonparametric, takes the labeled rows as clean unless --beta is given."""
     alpha_plus, curve = maximal_proportion(
@@ -38,7 +38,7 @@ def alphamax(sketch: Sketch, settings: Settings) -> Estimate:
     )
 
 
-@register("alphamax-n")
+@register("alphamax-n", options=("elbow",))
 def alphamax_n(sketch: Sketch, settings: Settings) -> Estimate:
     """AlphaMax-N: nonparametric, AlphaMax both ways and the paper's correction for noisy labels."""
     return both_ways(

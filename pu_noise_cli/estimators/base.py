@@ -64,6 +64,7 @@ class Estimator:
     name: str
     summary: str
     needs: Literal["scores", "features"]
+    options: tuple[str, ...]  # the settings that it heeds beyond those that every method does
     estimate: Callable[[Any, Settings], Estimate]
 
 
@@ -71,7 +72,7 @@ ESTIMATORS: dict[str, Estimator] = {}
 
 
 def register(
-    name: str, needs: Literal["scores", "features"] = "scores"
+    name: str, needs: Literal["scores", "features"] = "scores", options: tuple[str, ...] = ()
 ) -> Callable[[Callable[[Any, Settings], Estimate]], Callable[[Any, Settings], Estimate]]:
     """Enter a method under its name; the first line of its docstring is its summary."""
 
@@ -79,7 +80,7 @@ def register(
         function: Callable[[Any, Settings], Estimate],
     ) -> Callable[[Any, Settings], Estimate]:
         summary = (function.__doc__ or "").split("\n")[0]
-        ESTIMATORS[name] = Estimator(name, summary, needs, function)
+        ESTIMATORS[name] = Estimator(name, summary, needs, options, function)
         return function
 
     return enter

@@ -9,7 +9,7 @@ from ..sketch import FloatArray, Sketch
 from .base import Estimate, Settings, register
 
 
-@register("elkan-noto")
+@register("elkan-noto", options=("elkan_noto_estimator",))
 def elkan_noto(sketch: Sketch, settings: Settings) -> Estimate:
     """Elkan-Noto: from the labeling rate c = p(S=1|Y=1); assumes classes that do not overlap.
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..notices import kind
+from ..notices import declare
 from ..sketch import FloatArray, IntArray, Sketch
 from .base import Estimate, Settings, register
 
-NOT_CONVERGED = kind(
+NOT_CONVERGED = declare(
     "not-converged",
     "A method that improves its estimate step by step was stopped before it had settled.",
     "Use another method, such as auto.",

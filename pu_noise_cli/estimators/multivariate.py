@@ -15,7 +15,7 @@ from .msgmm import data_of, fit
 COMPONENTS = 3
 
 
-@register("alphamax-nm", needs="features")
+@register("alphamax-nm", needs="features", options=("elbow",))
 def alphamax_nm(samples: Samples, settings: Settings) -> Estimate:
     """AlphaMax-N on the features: histograms of their first three principal components."""
     x, labeled = principal_components(samples)

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 from ..calibration import calibrate
 from ..errors import EstimationError, InputError
+from ..files import read_bytes, read_json
 from ..notices import Notice
 from ..posteriors import DoubtfulRow, DoubtfulRows
-from ..prior import DEFAULT_METHOD, Prior, failed_prior
+from ..prior import DEFAULT_METHOD, Prior, failed_prior, read_prior
 from ..scores import Scores
 from ..sketch import Sketch, SketchBuilder
-from ..tables import Table, open_table, read_bytes, read_json
+from ..tables import Table, open_table
 from ..transform.scoring import check_sizes
 from .aggregates import PosteriorCurve
 from .chart import Chart
@@ -95,11 +96,11 @@ def read_content(
     scores: str, prior: str, posterior: str | None, provenance: str | None
 ) -> ReportContent:
     """The content of a report from the files that name it."""
-    found = Prior.from_json(prior, read_json(prior))
+    found = read_prior(prior)
     given = None if provenance is None else Provenance.of(provenance, read_json(provenance))
     opened = Scores.open(scores)
     sketch, doubtful = _read_scores(opened)
-    shares, notices = found.shares(prior, sketch)
+    shares, notices = found.shares(sketch)
     calibration = calibrate(sketch, shares)
     calibration = replace(calibration, notices=(*notices, *calibration.notices))
     tables = [opened.rows.tables[0]]

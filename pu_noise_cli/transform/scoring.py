@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..encoding import Encoding, Profiler
 from ..errors import InputError, UsageError
-from ..notices import Notice, kind
+from ..notices import Notice, declare
 from ..rows import Chunk, Rows
 from . import CLASSIFIERS
 from .base import Fit, Matrix, Model, Progress, Training
@@ -26,7 +26,7 @@ from .scaling import Scaling, fit_scaling
 MIN_ROWS = 20
 MAX_TRAIN_VALUES = 1 << 25  # in the feature matrix: wide tables train on fewer rows
 LEAK_AUC = 0.9995
-LEAK = kind(
+LEAK = declare(
     "leaking-column",
     "One column alone tells the two tables apart.",
     "If it says how a row came to be labeled, leave it out with --drop-columns; if it is real "
@@ -48,6 +48,7 @@ class TransformSettings:
     categorical: tuple[str, ...] = ()
     seed: int = 0
     threads: int = 1
+    only_to_learn: tuple[str, ...] = ()  # options given that a column used as the score ignores
 
 
 @dataclass(frozen=True)
@@ -237,6 +238,11 @@ def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
     as_is = can and settings.train is not True
     if settings.lower_is_positive and not as_is:
         raise UsageError("--lower-is-positive is for a score column; a transform learns its sign")
+    if as_is and settings.only_to_learn:
+        raise UsageError(
+            f"{settings.only_to_learn[0]} does nothing here: column {encoding.columns[0].name!r} "
+            "is used as the score, and no score is learned (--transform would)"
+        )
     return as_is
 
 

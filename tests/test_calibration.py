@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pu_noise_cli.posterior import CALIBRATORS, MEAN_TOLERANCE, PriorShares, calibrate
+from pu_noise_cli.calibration import CALIBRATORS, MEAN_TOLERANCE, Shares, calibrate
 from pu_noise_cli.sketch import Sketch
 
 shares = st.floats(0, 1)
@@ -25,7 +25,7 @@ def sketches(draw) -> Sketch:
 @settings(deadline=None)
 @given(sketches(), shares, shares, st.booleans(), st.sampled_from(list(CALIBRATORS)))
 def test_posteriors_are_bounded_and_monotone(sketch, alpha, beta, estimated, calibrator):
-    calibration = calibrate(sketch, PriorShares(alpha, beta, estimated=estimated), calibrator)
+    calibration = calibrate(sketch, Shares(alpha, beta, of_these_rows=estimated), calibrator)
     for name in ("tau", "posterior", "posterior_labeled", "fdr"):
         values = getattr(calibration, name)
         assert ((values >= 0) & (values <= 1)).all(), name
@@ -40,7 +40,7 @@ def test_posteriors_are_bounded_and_monotone(sketch, alpha, beta, estimated, cal
 @settings(deadline=None)
 @given(sketches(), shares, shares)
 def test_the_mean_is_alpha_or_a_warning_says_why_not(sketch, alpha, beta):
-    calibration = calibrate(sketch, PriorShares(alpha, beta))
+    calibration = calibrate(sketch, Shares(alpha, beta))
     mean = calibration.posterior @ sketch.unlabeled / sketch.n_unlabeled
     warned = [notice.code for notice in calibration.notices] == ["posterior-mean-off"]
     assert (abs(mean - alpha) > MEAN_TOLERANCE) == warned
@@ -61,7 +61,7 @@ def test_the_posterior_nears_the_truth(beta):
     alpha = 0.3
     (labeled, labeled_y), (unlabeled, _) = gaussian(20_000, 50_000, alpha, beta)
     sketch = Sketch.of(labeled, unlabeled)
-    calibration = calibrate(sketch, PriorShares(alpha, beta))
+    calibration = calibrate(sketch, Shares(alpha, beta))
     ratio = np.exp(2 * sketch.scores - 2)
     truth = alpha * ratio / (alpha * ratio + 1 - alpha)
     error = np.abs(calibration.posterior - truth) @ sketch.unlabeled / sketch.n_unlabeled
@@ -80,7 +80,7 @@ def test_calls_from_few_labeled_rows_keep_their_fdr():
     for seed in range(60):
         (labeled, _), (unlabeled, y) = gaussian(100, 2000, alpha, beta, seed)
         sketch = Sketch.of(labeled, unlabeled)
-        called = calibrate(sketch, PriorShares(alpha, beta)).fdr[sketch.cells_of(unlabeled)] <= 0.05
+        called = calibrate(sketch, Shares(alpha, beta)).fdr[sketch.cells_of(unlabeled)] <= 0.05
         if called.any():
             false_shares.append(1 - y[called].mean())
     assert len(false_shares) > 40
@@ -90,7 +90,7 @@ def test_calls_from_few_labeled_rows_keep_their_fdr():
 def test_a_single_labeled_row_on_top_is_no_certainty():
     (labeled, _), (unlabeled, _) = gaussian(200, 2000, 0.3, 0.9)
     sketch = Sketch.of(np.append(labeled, 100.0), unlabeled)
-    p = calibrate(sketch, PriorShares(0.3, 0.9)).posterior
+    p = calibrate(sketch, Shares(0.3, 0.9)).posterior
     assert 0.9 < p[-1] < 0.999
 
 
@@ -98,7 +98,7 @@ def test_a_single_labeled_row_on_top_is_no_certainty():
 def test_scores_that_rank_the_wrong_way_say_nothing(rows):
     """So many rows rule out every non-decreasing posterior but the constant one."""
     (labeled, _), (unlabeled, _) = gaussian(rows // 5, rows, 0.3, 0.9)
-    p = calibrate(Sketch.of(-labeled, -unlabeled), PriorShares(0.3, 0.9)).posterior
+    p = calibrate(Sketch.of(-labeled, -unlabeled), Shares(0.3, 0.9)).posterior
     np.testing.assert_allclose(p, 0.3, atol=1e-6)
 
 
@@ -109,7 +109,7 @@ def test_more_rows_near_the_truth():
         sketch = Sketch.of(labeled, unlabeled)
         ratio = np.exp(2 * sketch.scores - 2)
         truth = 0.3 * ratio / (0.3 * ratio + 0.7)
-        p = calibrate(sketch, PriorShares(0.3, 0.9)).posterior
+        p = calibrate(sketch, Shares(0.3, 0.9)).posterior
         errors.append(np.abs(p - truth) @ sketch.unlabeled / sketch.n_unlabeled)
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] < 0.008
@@ -121,7 +121,7 @@ def test_well_separated_classes_are_told_apart():
     y = np.arange(1000) < 20
     unlabeled = rng.normal(size=1000) + np.where(y, 6, -6)
     sketch = Sketch.of(rng.normal(size=200) + 6, unlabeled)
-    p = calibrate(sketch, PriorShares(0.02, 1.0)).posterior[sketch.cells_of(unlabeled)]
+    p = calibrate(sketch, Shares(0.02, 1.0)).posterior[sketch.cells_of(unlabeled)]
     assert p[y].mean() > 0.9
     assert p[~y].mean() < 0.005
 
@@ -138,7 +138,7 @@ def test_a_prior_of_other_rows_is_said(punoise, scores, tmp_path):
 def test_fdr_is_the_share_of_negatives_above():
     (labeled, _), (unlabeled, y) = gaussian(20_000, 50_000, 0.3, 0.9)
     sketch = Sketch.of(labeled, unlabeled)
-    calibration = calibrate(sketch, PriorShares(0.3, 0.9))
+    calibration = calibrate(sketch, Shares(0.3, 0.9))
     rows = calibration.fdr[sketch.cells_of(unlabeled)] <= 0.1
     assert rows.sum() > 1000
     assert 1 - y[rows].mean() == pytest.approx(0.1, abs=0.03)
@@ -146,11 +146,11 @@ def test_fdr_is_the_share_of_negatives_above():
 
 def test_above_all_unlabeled_rows_the_fdr_is_that_of_the_row():
     sketch = Sketch.of(np.array([0.2, 0.9, 0.95]), np.array([0.1, 0.2, 0.3, 0.4]))
-    calibration = calibrate(sketch, PriorShares(0.2, 0.9))
+    calibration = calibrate(sketch, Shares(0.2, 0.9))
     assert calibration.fdr[-1] == 1 - calibration.posterior[-1]
 
 
 def test_neighbouring_scores_do_not_jump_by_a_block():
     (labeled, _), (unlabeled, _) = gaussian(2000, 10_000, 0.3, 0.9)
-    calibration = calibrate(Sketch.of(labeled, unlabeled), PriorShares(0.3, 0.9))
+    calibration = calibrate(Sketch.of(labeled, unlabeled), Shares(0.3, 0.9))
     assert np.diff(calibration.posterior).max() < 0.05

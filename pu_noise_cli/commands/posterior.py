@@ -1,0 +1,187 @@
+"""From scores and a prior to decisions: `posterior` and `performance`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..console import Console
+from ..errors import InputError, UsageError
+from ..options import PriorSource, ShardsOptions
+from ..parameters import INNER_SHARE, NUMBER, SHARE, command, flag, option, reads, writes
+from .parts import merged
+
+if TYPE_CHECKING:
+    from ..engine import Engine
+    from ..evidence import Level
+    from ..posteriors import Columns, PosteriorRows
+    from ..prior import Prior
+    from ..scores import Scores
+    from ..sketch import Sketch
+
+
+@dataclass(frozen=True, kw_only=True)
+class PosteriorOptions(PriorSource, ShardsOptions):
+    scores: str = reads("--scores", "SCORES", "What 'transform' or 'score' wrote.", required=True)
+    model: str | None = reads(
+        "--model",
+        "MODEL",
+        "For new rows, scored by 'score': calibrate by the rows MODEL was trained on.",
+    )
+    sketch: str | None = reads(
+        "--sketch",
+        "SKETCH",
+        "For a part of the scores, or for new ones: calibrate by this sketch of all.",
+    )
+    out: str = writes(
+        "--out", "POSTERIOR", "Table to write; DIR/ for shards, from Parquet files.", required=True
+    )
+    bounds: bool = flag("--bounds", "Posterior", "Add one-sided 95 % bounds on the posterior.")
+    fdr: float | None = option(
+        "--fdr", "Posterior", "Add a column 'call': true where the fdr is at most this.", type=SHARE
+    )
+    evidence: str | None = reads(
+        "--evidence",
+        "acmg|FILE",
+        "Add the evidence strength that the bounds on the likelihood ratio support, by the "
+        "ACMG's rules or your own.",
+        heading="Posterior",
+    )
+    target_alpha: float | None = option(
+        "--target-alpha",
+        "Posterior",
+        "Give posterior and fdr for a population with this share of positives.",
+        type=INNER_SHARE,
+    )
+
+
+@command(PosteriorOptions)
+def posterior(given: PosteriorOptions, console: Console) -> None:
+    """For each row the probability that it is positive.
+
+    \b
+    punoise posterior --scores scores.tsv --prior prior.json --out posterior.tsv
+    punoise posterior --scores scores.tsv --alpha 0.0441 --beta 0.99 --out posterior.tsv
+    """
+    from ..calibration import calibrate
+    from ..engine import open_engine
+    from ..posteriors import PosteriorRequest, WritePosteriors, posterior_columns
+    from ..scores import Scores
+
+    if given.model is not None and given.sketch is not None:
+        raise UsageError("give either --model or --sketch, not both")
+    prior = given.read_prior()
+    levels = _levels(given, prior)
+    may_lack_set = given.sketch is not None
+    scored = Scores.open(given.scores, with_set=None if may_lack_set else given.model is None)
+    given.check_table_out(given.out, scored.rows)
+    with open_engine(given.dask, given.threads, console, given.resume) as engine:
+        sketch = _calibration_sketch(given, scored, engine)
+        shares, notices = prior.shares(sketch)
+        calibration = calibrate(sketch, shares, given.calibrator)
+        request = PosteriorRequest(
+            given.bounds, given.fdr, levels, given.target_alpha, given.calibrator, given.seed
+        )
+        columns = posterior_columns(calibration, request)
+        step = WritePosteriors(sketch, columns)
+        found = engine.write(step, scored.rows, "posterior", given.out)
+    _tell_calls(given, levels, columns, found, console)
+    notices = (*notices, *calibration.notices)
+    console.warn(notices)
+    given.check_strict(notices)
+
+
+def _levels(given: PosteriorOptions, prior: Prior) -> list[Level]:
+    """The levels of evidence that are wanted, at the prior of the population."""
+    from ..evidence import levels
+    from ..files import read_rule
+
+    if given.evidence is None or prior.answer is None:
+        return []
+    population = prior.answer.alpha if given.target_alpha is None else given.target_alpha
+    return levels(given.evidence, read_rule(given.evidence), population)
+
+
+def _calibration_sketch(given: PosteriorOptions, scored: Scores, engine: Engine) -> Sketch:
+    """The sketch to calibrate by: a file's, that of the model's rows, or that of the scores."""
+    from ..files import read_bytes
+    from ..transform.store import load_model
+
+    if given.sketch is not None:
+        return merged([given.sketch])
+    if given.model is None:
+        return scored.checked_sketch(engine)
+    stored = load_model(given.model, read_bytes(given.model))
+    if stored.sketch is None:
+        raise InputError(f"{given.model}: holds no scores to calibrate by; give --sketch")
+    return stored.sketch
+
+
+def _tell_calls(
+    given: PosteriorOptions,
+    levels: list[Level],
+    columns: Columns,
+    found: PosteriorRows,
+    console: Console,
+) -> None:
+    if given.fdr is not None:
+        called = found.unlabeled[columns["call"]].sum()
+        console.say(f"calls  {called} unlabeled rows have an fdr of at most {given.fdr}")
+    for level in sorted(levels, key=lambda level: -level.lr):
+        rows = found.unlabeled[columns["evidence"] == level.name].sum()
+        console.say(f"{rows:>9}  {level.name} (likelihood ratio {level.lr:.4g})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerformanceOptions(PriorSource):
+    scores: str = reads("--scores", "SCORES", "Scores that 'transform' wrote.", required=True)
+    threshold: tuple[float, ...] = option(
+        "--threshold",
+        "Posterior",
+        "Call rows from this score up; may be repeated. By default every score there is.",
+        type=NUMBER,
+        multiple=True,
+    )
+    out: str = writes(
+        "--out",
+        "FILE",
+        "JSON or a table, by its name; by default JSON on standard output.",
+        default="-",
+    )
+
+
+@command(PerformanceOptions)
+def performance(given: PerformanceOptions, console: Console) -> None:
+    """How good the score is at telling positives from negatives.
+
+    Precision, recall and the like on the population of the unlabeled rows, though none of their
+    classes is known, with 95 % intervals.
+
+    \b
+    punoise performance --scores scores.tsv --prior prior.json --threshold 0.5 --out perf.json
+    """
+    import pyarrow as pa
+
+    from ..calibration import calibrate
+    from ..engine import open_engine
+    from ..outputs import check_table_target, check_target, is_json, write_json, write_table
+    from ..performance import figures
+    from ..scores import Scores
+
+    (check_target if is_json(given.out) else check_table_target)(given.out)
+    prior = given.read_prior()
+    with open_engine(None, given.threads, console) as engine:
+        sketch = Scores.open(given.scores).checked_sketch(engine)
+    shares, notices = prior.shares(sketch)
+    calibration = calibrate(sketch, shares, given.calibrator)
+    found = figures(calibration, given.threshold, given.calibrator, given.seed)
+    if is_json(given.out):
+        write_json(given.out, found.to_json())
+    else:
+        arrays = [pa.array(values, from_pandas=True) for values in found.columns.values()]
+        write_table(given.out, pa.RecordBatch.from_arrays(arrays, list(found.columns)))
+    low, high = found.auc_ci
+    console.say(f"AUC    {found.auc:.4f} [{low:.4f}, {high:.4f}]  positives against negatives")
+    notices = (*notices, *calibration.notices)
+    console.warn(notices)
+    given.check_strict(notices)

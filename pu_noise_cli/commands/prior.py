@@ -1,0 +1,218 @@
+"""From tables to scores and priors: `transform`, `train` and `estimate-prior`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..console import Console
+from ..errors import EstimationError, InputError, PunoiseError, UsageError
+from ..notices import Notice
+from ..options import (
+    DaskOption,
+    EstimationOptions,
+    OnFailure,
+    ShardsOptions,
+    Strict,
+    TableOptions,
+)
+from ..parameters import argument, command, reads, writes
+from .parts import merged
+
+if TYPE_CHECKING:
+    from ..analysis import Request
+    from ..engine import Engine
+    from ..prior import Prior
+    from ..sketch import Sketch
+    from ..transform.scoring import Trained
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimating(TableOptions, EstimationOptions, OnFailure, Strict):
+    """Commands that lead from tables to a prior."""
+
+    def request(self) -> Request:
+        """What the user has fixed about the way."""
+        from ..analysis import Request
+
+        return Request(
+            self.transform_settings(), self.estimation_settings(), self.method, self.sample
+        )
+
+    def failed_prior(self, error: PunoiseError, console: Console) -> Prior:
+        """The prior to write in spite of an error, or the error where none is wanted."""
+        from ..prior import failed_prior
+
+        if self.on_failure != "write":
+            raise error
+        console.say(f"punoise: warning: no estimate: {error}")
+        return failed_prior(self.method, self.seed, error, self.sample)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformOptions(TableOptions, ShardsOptions, Strict):
+    out: str = writes(
+        "--out", "SCORES", "Table to write; DIR/ for shards, from Parquet files.", required=True
+    )
+    model_out: str | None = writes(
+        "--model-out", "MODEL", "Where the trained model goes, for 'score'."
+    )
+
+
+@command(TransformOptions)
+def transform(given: TransformOptions, console: Console) -> None:
+    """Score each row: how much it looks like a labeled one.
+
+    The score is that of a classifier of labeled against unlabeled rows. No row is scored by a model
+    that was trained on it or on its group.
+
+    \b
+    punoise transform --labeled labeled.csv --unlabeled unlabeled.csv --out scores.tsv
+    punoise transform --labeled labeled.parquet --unlabeled 'shards/*.parquet' --out scores/
+    """
+    from ..analysis import transform
+    from ..engine import open_engine
+    from ..outputs import check_target
+
+    if given.model_out is not None:
+        check_target(given.model_out)
+    rows, settings = given.rows(), given.transform_settings()
+    given.check_table_out(given.out, rows)
+    with open_engine(given.dask, given.threads, console, given.resume) as engine:
+        _, trained = transform(rows, settings, engine, given.out, given.model_out)
+    tell_score(trained, console)
+    console.warn(trained.notices)
+    given.check_strict(trained.notices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(TableOptions, Strict):
+    out: str = writes("--out", "MODEL", "Where the trained model goes.", required=True)
+
+
+@command(TrainOptions)
+def train(given: TrainOptions, console: Console) -> None:
+    """Train a model only, to score files one by one.
+
+    The model knows the rows it was trained on: 'score --set' gives each file the scores that
+    'transform' would have given its rows.
+
+    \b
+    punoise train --labeled labeled.parquet --unlabeled 'shards/*.parquet' --out model.punoise
+    punoise score --model model.punoise --table shards/1.parquet --set unlabeled --out 1.parquet
+    """
+    from ..analysis import train_only
+    from ..engine import open_engine
+    from ..outputs import check_target
+
+    check_target(given.out)
+    with open_engine(None, given.threads, console) as engine:
+        trained = train_only(given.rows(), given.transform_settings(), engine, given.out)
+    tell_score(trained, console)
+    console.warn(trained.notices)
+    given.check_strict(trained.notices)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatePriorOptions(Estimating, DaskOption):
+    scores: str | None = reads(
+        "--scores", "SCORES", "What 'transform' wrote, or your own: id, set, score."
+    )
+    sketches: tuple[str, ...] = reads(
+        "--sketch", "SKETCH", "What 'sketch' wrote; may be repeated.", multiple=True
+    )
+    more_sketches: tuple[str, ...] = argument(nargs=-1, reads=True, metavar="[SKETCH]...")
+    out: str = writes("--out", "PRIOR.json", "By default standard output.", default="-")
+
+
+@command(EstimatePriorOptions, "estimate-prior")
+def estimate_prior(given: EstimatePriorOptions, console: Console) -> None:
+    """Estimate alpha and beta from scores, sketches or tables.
+
+    \b
+    punoise estimate-prior --scores scores.tsv --out prior.json
+    punoise estimate-prior --labeled labeled.csv --unlabeled unlabeled.csv
+    """
+    from ..engine import open_engine
+    from ..outputs import check_target, write_json
+
+    check_target(given.out)
+    try:
+        with open_engine(given.dask, given.threads, console) as engine:
+            prior, sketch = _prior(given, engine, console)
+    except (InputError, EstimationError) as error:
+        failed = given.failed_prior(error, console)
+        write_json(given.out, failed.to_json())
+        given.check_strict(failed.notices)
+        return
+    write_json(given.out, prior.to_json())
+    tell(prior, sketch, console)
+    if console.on_terminal and given.out != "-":
+        console.say(f"files  {given.out}")
+    given.check_strict(prior.notices)
+
+
+def _prior(given: EstimatePriorOptions, engine: Engine, console: Console) -> tuple[Prior, Sketch]:
+    """Estimate from --scores, from sketches, or from tables that are scored on the way."""
+    from ..analysis import analyse
+    from ..prior import estimate_prior
+    from ..scores import Scores
+    from ..shards import check_parquet
+
+    sketches = (*given.sketches, *given.more_sketches)
+    request = given.request()
+    if given.scores is None and not sketches:
+        rows = given.rows()
+        if given.dask is not None:
+            check_parquet(rows, f"--dask {given.dask}")
+        found = analyse(rows, request, engine)
+        tell_score(found.trained, console)
+        return found.prior, found.sketch
+    _check_no_tables(given)
+    if sketches:
+        sketch, notices = merged(sketches), tuple[Notice, ...]()
+    else:
+        scored = Scores.open(given.scores or "")
+        if given.dask is not None:
+            check_parquet(scored.rows, f"--dask {given.dask}")
+        sketch, notices = scored.checked_sketch(engine), scored.notices
+    prior = estimate_prior(
+        sketch, given.method, request.estimation, sample=given.sample, notices=notices
+    )
+    return prior, sketch
+
+
+def _check_no_tables(given: EstimatePriorOptions) -> None:
+    """Stop where options that are for tables were given with scores or sketches."""
+    if given.more_sketches and not given.sketches:
+        raise UsageError(
+            f"unexpected argument {given.more_sketches[0]!r}: put --scores or --sketch before it"
+        )
+    if given.scores is not None and given.sketches:
+        raise UsageError("give either --scores or --sketch, not both")
+    source = "--scores" if given.scores is not None else "--sketch"
+    of_tables = set(TableOptions.__annotations__)
+    if source == "--sketch":
+        of_tables.add("dask")
+    if unused := given.given(*of_tables):
+        raise UsageError(f"{unused[0]} goes with tables, not with {source}")
+
+
+def tell_score(trained: Trained, console: Console) -> None:
+    columns = [column.name for column in trained.model.encoding.columns]
+    if trained.learned:
+        console.say(f"punoise: a score was learned from {len(columns)} columns")
+    else:
+        console.say(f"punoise: column {columns[0]!r} is used as the score")
+
+
+def tell(prior: Prior, sketch: Sketch, console: Console) -> None:
+    """The answer in a few lines on stderr; on a terminal with what the scores look like."""
+    console.warn(prior.notices)
+    for line in prior.summary():
+        console.say(line)
+    if console.on_terminal:
+        from ..report.terminal import BLOCKS, PLAIN_BLOCKS, histogram_lines
+
+        for line in histogram_lines(sketch, BLOCKS if console.has_blocks else PLAIN_BLOCKS):
+            console.say(line)

@@ -1,0 +1,90 @@
+"""`run`: everything in one go."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import click
+
+from ..console import Console
+from ..errors import EstimationError, InputError, UsageError
+from ..options import ShardsOptions
+from ..parameters import command, flag, option
+from .prior import Estimating, tell, tell_score
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(Estimating, ShardsOptions):
+    out_dir: str = option(
+        "--out-dir",
+        "Output",
+        "Directory for the results.",
+        metavar="DIR",
+        settles=False,
+        required=True,
+    )
+    table_format: str = option(
+        "--format",
+        "Output",
+        "Format of the tables.",
+        settles=False,
+        type=click.Choice(["parquet", "tsv", "csv"]),
+        default="parquet",
+    )
+    shards: bool = flag(
+        "--shards",
+        "Large tables",
+        "From Parquet files: write scores/ and posterior/ with a Parquet file for each "
+        "input file; --dask implies it.",
+        settles=False,
+    )
+
+
+@command(RunOptions)
+def run(given: RunOptions, console: Console) -> None:
+    """Scores, prior, posteriors and report in one go.
+
+    Writes scores, prior.json, posterior, model.punoise, report.html and provenance.json into DIR.
+    Nothing there changes unless all steps succeed, except shards, which are written in place.
+
+    \b
+    punoise run --labeled labeled.csv --unlabeled unlabeled.csv --out-dir results
+    """
+    from .. import run
+    from ..engine import open_engine
+    from ..outputs import check_distinct, make_directory, new_directory, write_json
+
+    sharded = given.shards or given.dask is not None
+    if given.resume and not sharded:
+        raise UsageError("--resume goes with --shards")
+    if sharded and given.table_format != "parquet":
+        raise UsageError(f"--format {given.table_format}: shards are Parquet files")
+    inputs = (given.labeled, given.unlabeled, given.table)
+    check_distinct([os.path.join(given.out_dir, name) for name in run.OUTPUTS], inputs)
+    settings = run.RunSettings(
+        given.request(), given.table_format, given.values(True), given.values(False)
+    )
+    try:
+        rows = given.rows()
+        with (
+            new_directory(given.out_dir),
+            open_engine(given.dask, given.threads, console, given.resume) as engine,
+        ):
+            run.check_targets(given.out_dir, rows if sharded else None)
+            steps = run.run_sharded if sharded else run.run
+            result = steps(rows, settings, engine, given.out_dir)
+    except (InputError, EstimationError) as error:
+        failed = given.failed_prior(error, console)
+        make_directory(given.out_dir)
+        write_json(os.path.join(given.out_dir, "prior.json"), failed.to_json())
+        run.remove_other_outputs(given.out_dir, keep=["prior.json"])
+        given.check_strict(failed.notices)
+        return
+    tell_score(result.analysis.trained, console)
+    tell(result.analysis.prior, result.analysis.sketch, console)
+    sure = result.calibration.sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
+    console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
+    console.say(f"files  {', '.join(result.files)} in {given.out_dir}")
+    console.warn(result.calibration.notices)
+    given.check_strict(result.notices)

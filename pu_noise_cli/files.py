@@ -1,0 +1,153 @@
+"""Files in: what a name says of a file's format, its bytes, and documents read whole.
+
+Only this module, tables.py and outputs.py open files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import io
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from .errors import InputError, UsageError
+
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1": ".parquet"}
+BLOCK_BYTES = 1 << 22
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file's format: csv, tsv or parquet, and the compression around it."""
+
+    kind: str
+    compression: str | None = None
+
+    @classmethod
+    def of(cls, name: str) -> Format:
+        """The format that a file's name says."""
+        stem, compression = name, None
+        for suffix, codec in COMPRESSIONS.items():
+            if name.lower().endswith(suffix):
+                stem, compression = name[: -len(suffix)], codec
+        kind = Path(stem).suffix.lower().removeprefix(".")
+        if kind in DELIMITERS or (kind == "parquet" and not compression):
+            return cls(kind, compression)
+        raise UsageError(
+            f"{name}: cannot tell the format from the name; "
+            "use .csv, .tsv (.gz or .zst may follow) or .parquet"
+        )
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file of a table, or a stream copied to a file of its own."""
+
+    name: str
+    format: Format
+    path: str
+    spool: BinaryIO | None = None  # the copy of a stream, which lives while this does
+
+    def open(self) -> pa.NativeFile:
+        """The bytes of the file from the start, decompressed."""
+        if self.format.compression:
+            return pa.CompressedInputStream(self._raw(), self.format.compression)
+        return self._raw()
+
+    def _raw(self) -> pa.NativeFile:
+        if self.spool is not None:
+            self.spool.seek(0)
+        return pa.OSFile(self.path)
+
+    @cached_property
+    def num_rows(self) -> int | None:
+        """The number of rows, where the file says it: a Parquet file."""
+        if self.format.kind != "parquet":
+            return None
+        with input_errors(self.name):
+            return int(self.parquet().metadata.num_rows)
+
+    def parquet(self, coded: str | None = None) -> Any:
+        """The Parquet file, one column of which may be read as a dictionary of its values."""
+        import pyarrow.parquet as pq
+
+        return pq.ParquetFile(self.open(), read_dictionary=None if coded is None else [coded])
+
+    def sha256(self) -> str:
+        """The digest of the bytes as they lie on disk or came in."""
+        return self._sha256
+
+    @cached_property
+    def _sha256(self) -> str:
+        digest = hashlib.sha256()
+        with input_errors(self.name), self._raw() as raw:
+            while block := raw.read(BLOCK_BYTES):
+                digest.update(block)
+        return digest.hexdigest()
+
+
+def magic_suffix(start: bytes) -> str | None:
+    """The suffix that a file with such a beginning should have."""
+    return next((suffix for magic, suffix in MAGIC.items() if start.startswith(magic)), None)
+
+
+@contextlib.contextmanager
+def input_errors(name: str) -> Iterator[None]:
+    """What a reader says of a file's bytes, as an error of that file."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+        reason = str(error).split("\n")[0]
+        if "invalid UTF8" in reason or isinstance(error, UnicodeDecodeError):
+            place = re.search(r"Row #(\d+)", reason)
+            where = f" in line {place[1]}" if place else ""
+            reason = f"text{where} is not UTF-8; convert it, e.g. with iconv -f LATIN1 -t UTF-8"
+        elif "straddling" in reason:
+            reason = f"a row is longer than {BLOCK_BYTES} bytes, or a quote is never closed"
+        elif "Parquet magic" in reason or "Parquet file size" in reason:
+            reason = "not a Parquet file"
+        raise InputError(f"{name}: {reason}") from error
+
+
+# ---- Documents
+
+
+def read_json(name: str) -> Any:
+    """A JSON document from a file, or `-` for standard input."""
+    raw = sys.stdin.buffer.read() if name == "-" else read_bytes(name).getvalue()
+    try:
+        if (suffix := magic_suffix(raw)) in COMPRESSIONS:
+            raw = pa.CompressedInputStream(pa.py_buffer(raw), COMPRESSIONS[suffix]).read()
+        return json.loads(raw)
+    except (ValueError, RecursionError, OSError) as error:
+        reason = "too deep" if isinstance(error, RecursionError) else error
+        raise InputError(f"{name}: not a JSON file ({reason})") from None
+
+
+def read_rule(name: str) -> Any:
+    """A rule of evidence: one that comes with the package by its name, or a file."""
+    shipped = resources.files("pu_noise_cli.rules").joinpath(f"{name.lower()}.json")
+    return json.loads(shipped.read_text()) if shipped.is_file() else read_json(name)
+
+
+def read_bytes(name: str) -> io.BytesIO:
+    """A whole file in memory."""
+    try:
+        return io.BytesIO(Path(name).read_bytes())
+    except FileNotFoundError:
+        raise UsageError(f"{name}: no such file") from None
+    except OSError as error:
+        raise UsageError(f"{name}: {error.strerror}") from error

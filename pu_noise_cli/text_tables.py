@@ -1,0 +1,169 @@
+"""CSV and TSV: the header, and the rows in batches, whose text comes as it is written."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .errors import InputError
+from .files import BLOCK_BYTES, DELIMITERS, Shard, magic_suffix
+
+SNIFF_BYTES = 1 << 20  # at first; more where two rows are longer
+
+
+@dataclass(frozen=True)
+class Header:
+    """Column names, '' for a column without one, and the lines that stand before the data."""
+
+    names: list[str]
+    lines: int
+
+
+def sniff(shard: Shard) -> Header:
+    """The header of a text table: after comment lines, or the last of them as in VCF."""
+    comments, rows, ends = _first_rows(shard)
+    delimiter = DELIMITERS[shard.format.kind]
+    if comments and _is_header(comments[-1], rows, delimiter):
+        names = next(csv.reader([comments[-1][1:]], delimiter=delimiter))
+        names, skip, data = [name.strip() for name in names], len(comments), rows[:1]
+    elif rows:
+        names, skip, data = rows[0], ends[0], rows[1:]
+    else:
+        raise InputError(f"{shard.name}: the table is empty")
+    named = len(names) - len(list(itertools.takewhile(lambda name: not name, reversed(names))))
+    if named == 0:
+        raise InputError(f"{shard.name}: the header names no column")
+    trailing = data[0][named:] if data else []
+    if any(trailing) or (data and len(data[0]) < named):
+        raise InputError(
+            f"{shard.name}: row 1 has {len(data[0])} values where the header names {named} columns"
+        )
+    return Header(names[:named] + trailing, skip)
+
+
+def _first_rows(shard: Shard) -> tuple[list[str], list[list[str]], list[int]]:
+    """The comment lines at the top, the first two rows after them, and the line each ends on."""
+    size = SNIFF_BYTES
+    while True:
+        raw = shard.open().read(size)
+        if not shard.format.compression and (suffix := magic_suffix(raw)):
+            raise InputError(f"{shard.name}: this is a {suffix} file by its content; name it so")
+        if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise InputError(f"{shard.name}: the text is UTF-16; convert it to UTF-8")
+        whole = len(raw) < size
+        if not whole:  # do not cut a character or a row in two
+            raw = raw[: raw.rfind(b"\n") + 1]
+        lines = list(io.StringIO(raw.decode("utf-8-sig"), newline=""))
+        comments = list(itertools.takewhile(lambda line: line.startswith("#"), lines))
+        rows: list[list[str]] = []
+        ends: list[int] = []
+        csv.field_size_limit(1 << 30)
+        reader = csv.reader(lines[len(comments) :], delimiter=DELIMITERS[shard.format.kind])
+        for row in reader:
+            if row and len(rows) < 2:
+                rows.append([value.strip() for value in row])
+                ends.append(len(comments) + reader.line_num)
+        if whole or len(rows) == 2:
+            return comments, rows, ends
+        size *= 8
+
+
+def _is_header(comment: str, rows: list[list[str]], delimiter: str) -> bool:
+    """Whether a comment line names the columns of the rows below it, as VCF's #CHROM line does."""
+    if comment.startswith("##") or comment[1:2].isspace() or not rows:
+        return False
+    width = len(next(csv.reader([comment[1:]], delimiter=delimiter)))
+    return width == len(rows[0]) and (width > 1 or _is_number(rows[0][0]))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def text_batches(shard: Shard, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    import pyarrow.csv
+
+    header = sniff(shard)
+    names = [name or f"\0{i}" for i, name in enumerate(header.names, 1)]
+    unnamed = [name for name in names if name.startswith("\0")]
+
+    odd_rows = []
+
+    def bad_row(row: Any) -> str:
+        odd_rows.append(row)
+        return "error"
+
+    options = {
+        # one thread here: it is what makes row numbers known, and parsing is not the bottleneck
+        "read_options": pyarrow.csv.ReadOptions(
+            use_threads=False,
+            block_size=BLOCK_BYTES,
+            column_names=names,
+            skip_rows=header.lines,
+        ),
+        "parse_options": pyarrow.csv.ParseOptions(
+            delimiter=DELIMITERS[shard.format.kind],
+            newlines_in_values=True,
+            ignore_empty_lines=len(names) > 1,
+            invalid_row_handler=bad_row,
+        ),
+        "convert_options": pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            include_columns=columns + unnamed,
+            strings_can_be_null=False,
+        ),
+    }
+    first_row = 0
+    try:
+        batches = pyarrow.csv.open_csv(shard.open(), **options)
+        for batch in _without_blank_end(batches) if len(names) == 1 else batches:
+            for name in unnamed:
+                _check_empty(shard, name[1:], batch[name], first_row)
+            first_row += batch.num_rows
+            batch = batch.select(columns)
+            for start in range(0, batch.num_rows, rows):
+                yield batch.slice(start, rows)
+    except pa.ArrowInvalid as error:
+        if not odd_rows:
+            raise
+        row = odd_rows[0]
+        raise InputError(
+            f"{shard.name}: row {row.number - header.lines} has {row.actual_columns} values "
+            f"where the header names {len(names) - len(unnamed)} columns"
+        ) from error
+
+
+def _without_blank_end(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a one-column table, in which a blank line is a missing value but at the end."""
+    blank: list[pa.RecordBatch] = []
+    for batch in batches:
+        filled = np.flatnonzero(np.asarray(pc.not_equal(batch.column(0), "")))
+        end = int(filled[-1]) + 1 if len(filled) else 0
+        if end:
+            yield from blank
+            yield batch.slice(0, end)
+            blank = []
+        blank.append(batch.slice(end))
+
+
+def _check_empty(shard: Shard, column: str, values: pa.Array, first_row: int) -> None:
+    """A column without a name is fine where it comes of trailing delimiters."""
+    filled = pc.not_equal(pc.utf8_trim_whitespace(values), "")
+    if pc.any(filled).as_py():
+        raise InputError(
+            f"{shard.name}: column {column} has a value in row "
+            f"{first_row + pc.index(filled, True).as_py() + 1} but no name in the header; name it "
+            "there, or write the table without its index"
+        )
