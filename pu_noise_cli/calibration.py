@@ -291,10 +291,12 @@ def shift_prior(calibration: Calibration, alpha: float) -> tuple[FloatArray, Flo
     return shifted, _false_discovery_rate(shifted, calibration.sketch.unlabeled * weight)
 
 
-def replicates(calibration: Calibration, calibrator: str, seed: int) -> list[Calibration]:
+def replicates(
+    calibration: Calibration, calibrator: str, seed: int, count: int = REPLICATES
+) -> list[Calibration]:
     """Calibrations of bootstrap samples of the rows, each with another of the likely α and β."""
     rng = np.random.default_rng([seed, 2])
-    copies = calibration.shares.copies(REPLICATES, rng)
+    copies = calibration.shares.copies(count, rng)
     return [calibrate(calibration.sketch.resample(rng), copy, calibrator) for copy in copies]
 
 

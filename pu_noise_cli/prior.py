@@ -169,9 +169,7 @@ class Prior:
             estimates={method: found for method, found in estimates.items() if found is not None},
             notices=notices_of_json(value["warnings"]),
             curves={
-                _text(key): Curve(
-                    _numbers(curve["proportion"], _share), _numbers(curve["log_likelihood"])
-                )
+                _text(key): _curve(curve["proportion"], curve["log_likelihood"])
                 for key, curve in (value["curve"] or {}).items()
             },
             sample=_optional(_text, value["sample"]),
@@ -277,6 +275,12 @@ def _draws(value: Any) -> tuple[tuple[float, float], ...]:
 
 def _numbers(value: Any, of: Callable[[Any], float] = _finite) -> FloatArray:
     return np.array([of(item) for item in value], np.float64)
+
+
+def _curve(proportion: Any, log_likelihood: Any) -> Curve:
+    if len(proportion) != len(log_likelihood):
+        raise ValueError("the two lists of a curve differ in length")
+    return Curve(_numbers(proportion, _share), _numbers(log_likelihood))
 
 
 def notices_of_json(value: Any) -> tuple[Notice, ...]:

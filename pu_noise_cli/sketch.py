@@ -113,7 +113,7 @@ class Sketch:
 
     def cells_of(self, scores: FloatArray) -> IntArray:
         """The cell each score falls in, shape (n,): its own, or the nearest there is."""
-        if self.level < DENSE_LEVEL:
+        if self.level < DENSE_LEVEL or len(scores) <= MAX_CELLS:  # for these a table does not pay
             return self._nearest(scores)
         cells = self._table[_table_index(scores, self.level)] - 1
         elsewhere = cells < 0

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from pu_noise_cli.posterior import calibrate
 
+from pu_noise_cli.calibration import Calibration, calibrate
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.estimators import Settings
-from pu_noise_cli.prior import estimate_prior, failed_prior, prior_shares
+from pu_noise_cli.notices import Notice
+from pu_noise_cli.prior import Prior, estimate_prior, failed_prior
+from pu_noise_cli.provenance import SCHEMA
+from pu_noise_cli.report.aggregates import PosteriorCurve
 from pu_noise_cli.report.content import (
     InputFile,
-    PriorView,
     Provenance,
     ReportContent,
+    Sample,
     SuspiciousLabel,
+    bounds_on_posterior,
 )
 from pu_noise_cli.sketch import Sketch
 
@@ -50,29 +55,44 @@ def sketch(n_labeled: int = 300, n_unlabeled: int = 1000) -> Sketch:
     return Sketch.of(draw(n_labeled, 0.9), draw(n_unlabeled, 0.3))
 
 
-def prior_json(found: Sketch, method: str = "auto", sample: str | None = None) -> dict[str, Any]:
-    return estimate_prior(found, method, Settings(), sample=sample).as_json()
+def few_positives() -> Sketch:
+    """Scores of unlabeled rows of which 0.2 % are positive."""
+    rng = np.random.default_rng(5)
+    return Sketch.of(rng.beta(8, 2, 400), np.append(rng.beta(8, 2, 100), rng.beta(1, 9, 49_900)))
 
 
-def failed_json(message: str = "labeled.csv: the table has no rows") -> dict[str, Any]:
-    return failed_prior("auto", 0, InputError(message), None).as_json()
+def prior(found: Sketch, method: str = "auto", sample: str | None = None) -> Prior:
+    return estimate_prior(found, method, Settings(), sample=sample)
+
+
+def failed(message: str = "labeled.csv: the table has no rows") -> Prior:
+    return failed_prior("auto", 0, InputError(message), None)
+
+
+def calibrated(found: Sketch, known: Prior) -> Calibration:
+    shares, _ = known.shares(found)
+    return calibrate(found, shares)
 
 
 def provenance_json(names: tuple[str, ...] = ("a", "b")) -> dict[str, Any]:
     return {
-        "schema": "punoise.provenance/1",
+        "schema": SCHEMA,
         "punoise_version": "0.1.0",
         "python_version": "3.11.0",
-        "inputs": [{"table": n, "file": n, "sha256": "0f" * 32} for n in names],
+        "inputs": [
+            {"table": table, "file": n, "sha256": "0f" * 32}
+            for n in names
+            for table in ("in/labeled.csv", "/somewhere/unlabeled.csv")
+        ],
         "options": {
             "labeled": "in/labeled.csv",
             "unlabeled": "/somewhere/unlabeled.csv",
             "features": [list(names)],
             "na": list(names),
-            "threads": 2,
-            "out_dir": "/somewhere/else",
             "seed": 0,
         },
+        "execution": {"threads": 2, "out_dir": "/somewhere/else"},
+        "score_column": names[0],
         "n_labeled": 300,
         "n_unlabeled": 1000,
         "columns": [
@@ -84,27 +104,34 @@ def provenance_json(names: tuple[str, ...] = ("a", "b")) -> dict[str, Any]:
     }
 
 
-def content(names: tuple[str, ...] = ("gene 1", "gene 2"), method: str = "auto") -> ReportContent:
-    """A report in which every text that can come from a stranger is one of the names."""
-    found = sketch()
-    document = prior_json(found, method, names[0])
-    calibration = calibrate(found, prior_shares("prior.json", document))
-    document["warnings"] = [{"code": "few-rows", "message": n} for n in names[:8]]
+def content_of(found: Sketch, known: Prior, target_alpha: float | None = None) -> ReportContent:
+    """A report without provenance."""
+    calibration = calibrated(found, known)
+    bounds = bounds_on_posterior(calibration, known.seed, target_alpha)
     return ReportContent(
-        PriorView.of("prior.json", document),
-        calibration,
-        tuple(SuspiciousLabel(i, n, 0.1, 0.2) for i, n in enumerate(names, start=1)),
-        Provenance.of("provenance.json", provenance_json(names)),
-        tuple(InputFile(n, "1e" * 32) for n in names),
+        known, calibration, PosteriorCurve.of(calibration, target_alpha, bounds), ()
     )
 
 
-def priors(names: tuple[str, ...]) -> list[PriorView]:
+def content(names: tuple[str, ...] = ("gene 1", "gene 2"), method: str = "auto") -> ReportContent:
+    """A report in which every text that can come from a stranger is one of the names."""
+    found = sketch()
+    known = prior(found, method, names[0])
+    notices = tuple(Notice("few-rows", n) for n in names[:8])
+    return replace(
+        content_of(found, replace(known, notices=notices)),
+        suspicious=tuple(SuspiciousLabel(i, n, 0.1, 0.2) for i, n in enumerate(names, start=1)),
+        provenance=Provenance.of("provenance.json", provenance_json(names)),
+        sources=tuple(InputFile(n, "1e" * 32) for n in names),
+    )
+
+
+def compared(names: tuple[str, ...]) -> list[Sample]:
     """Samples with these names, and one that failed."""
-    document = prior_json(sketch())
-    views = []
+    known = prior(sketch())
+    found = []
     for i, name in enumerate(names):
         alpha = (i + 1) / (len(names) + 2)
-        changed = {"sample": name, "alpha": alpha, "alpha_ci": [alpha / 2, (1 + alpha) / 2]}
-        views.append(PriorView.of("prior.json", document | changed))
-    return [*views, PriorView.of("failed.json", failed_json())]
+        answer = replace(known.answer, alpha=alpha, alpha_ci=(alpha / 2, (1 + alpha) / 2))
+        found.append(Sample(name, replace(known, sample=name, answer=answer)))
+    return [*found, Sample("failed", failed())]

@@ -6,11 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import report_samples as samples
-from pu_noise_cli.posterior import calibrate
 
-from pu_noise_cli.prior import prior_shares
-from pu_noise_cli.report.content import PriorView
-from pu_noise_cli.report.page import render, render_samples
+from pu_noise_cli.report.comparison import render_comparison
+from pu_noise_cli.report.page import render
 from pu_noise_cli.sketch import Sketch
 
 pytest.importorskip("websocket", reason="the websocket-client package is not installed")
@@ -20,7 +18,7 @@ from browser import chromium, find_chromium
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="no Chromium on the PATH: the report is not seen in a browser"
 )
-PAGES = ("plain", "hostile", "samples")
+CHARTS = {"plain": 10, "hostile": 10, "few": 11, "target": 10, "samples": 2}  # by page
 PHONE, DESK = 400, 1200
 
 
@@ -32,11 +30,16 @@ def browser():
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
+    def of(found: Sketch, target_alpha: float | None = None):
+        return samples.content_of(found, samples.prior(found), target_alpha)
+
     folder = tmp_path_factory.mktemp("pages")
     made = {
         "plain": render(samples.content(method="all")),
         "hostile": render(samples.content(samples.HOSTILE)),
-        "samples": render_samples(samples.priors(samples.HOSTILE)),
+        "few": render(of(samples.few_positives())),
+        "target": render(of(samples.sketch(), 0.05)),
+        "samples": render_comparison(samples.compared(samples.HOSTILE)),
     }
     for name, page in made.items():
         (folder / f"{name}.html").write_text(page, encoding="utf-8")
@@ -50,15 +53,13 @@ def odd_content(kind: str):
     if kind == "other rows":  # no elbow can be found for the curves
         return replace(content, prior=replace(prior, n_labeled=5))
     if kind == "no curves":
-        return replace(content, prior=replace(prior, curves={}, estimates=()))
+        return replace(content, prior=replace(prior, curves={}, estimates={}))
     found = {
         "ties": Sketch.of(np.full(50, 0.5), np.full(80, 0.5)),
         "huge": Sketch.of(np.linspace(0, 1e300, 50), np.linspace(-1e300, 1, 80)),
         "two values": Sketch.of(np.repeat([0.0, 1], [5, 45]), np.repeat([0.0, 1], [60, 20])),
     }[kind]
-    document = samples.prior_json(found)
-    calibration = calibrate(found, prior_shares("prior.json", document))
-    return replace(content, prior=PriorView.of("prior.json", document), calibration=calibration)
+    return samples.content_of(found, samples.prior(found))
 
 
 @pytest.mark.parametrize("kind", ["other rows", "no curves", "ties", "huge", "two values"])
@@ -71,7 +72,7 @@ def test_odd_data_draw_without_complaint(kind, browser, tmp_path):
 
 
 @pytest.mark.parametrize("width", [DESK, PHONE])
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", CHARTS)
 def test_it_loads_alone_and_draws_every_chart(name, width, browser, pages):
     with browser.page(pages[name], width) as page:
         marks = page.js(
@@ -80,14 +81,14 @@ def test_it_loads_alone_and_draws_every_chart(name, width, browser, pages):
                 .filter(m => m.getBoundingClientRect().width + m.getBoundingClientRect().height > 2)
                 .length])"""
         )
-        assert len(marks) == (2 if name == "samples" else 10)
+        assert len(marks) == CHARTS[name]
         assert [chart for chart, drawn in marks if drawn == 0] == []
         assert page.complaints == []
         assert page.requests == []
         assert page.js("window.harmed") is None
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", CHARTS)
 @pytest.mark.parametrize("width", [DESK, PHONE])
 def test_nothing_is_wider_than_the_window(name, width, browser, pages):
     with browser.page(pages[name], width) as page:
@@ -102,7 +103,7 @@ def test_nothing_is_wider_than_the_window(name, width, browser, pages):
         assert outside == []
 
 
-@pytest.mark.parametrize("name", ["plain", "samples"])
+@pytest.mark.parametrize("name", ["plain", "few", "target", "samples"])
 def test_every_chart_answers_the_pointer_with_a_value(name, browser, pages):
     with browser.page(pages[name]) as page:
         charts = page.js("Array.from(document.querySelectorAll('.chart'), c => c.id)")
@@ -224,7 +225,7 @@ def test_every_chart_has_a_text_and_every_heading_its_order(browser, pages):
         texts = page.js(
             "Array.from(document.querySelectorAll('[role=img]:has(> .chart)'), c => c.ariaLabel)"
         )
-        assert len(texts) == 10
+        assert len(texts) == CHARTS["plain"]
         assert all(len(text) > 40 for text in texts)
         levels = page.js("Array.from(document.querySelectorAll('h1, h2, h3'), h => h.tagName)")
         assert levels[0] == "H1"

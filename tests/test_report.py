@@ -17,34 +17,27 @@ import pytest
 import report_samples as samples
 from hypothesis import given
 from hypothesis import strategies as st
-from pu_noise_cli.posterior import calibrate
 
 from pu_noise_cli import cli
 from pu_noise_cli.errors import InputError
-from pu_noise_cli.prior import prior_shares
-from pu_noise_cli.report import charts, text
-from pu_noise_cli.report.advice import ADVICE
-from pu_noise_cli.report.content import (
-    DoubtfulRows,
-    PriorView,
-    Provenance,
-    SuspiciousLabel,
-    suspicious_labels,
-)
-from pu_noise_cli.report.page import (
-    command_words,
-    render,
-    render_samples,
-    sample_charts,
-    single_charts,
-)
-from pu_noise_cli.report.summaries import (
+from pu_noise_cli.notices import KINDS, Notice
+from pu_noise_cli.posteriors import TARGET_ALPHA, DoubtfulRows
+from pu_noise_cli.prior import OTHER_ROWS, Prior
+from pu_noise_cli.report import text
+from pu_noise_cli.report.aggregates import (
+    PosteriorCurve,
     observed_roc,
     passing_fdr,
     passing_posterior,
     recovered_roc,
     score_bins,
 )
+from pu_noise_cli.report.comparison import comparison_charts, render_comparison
+from pu_noise_cli.report.content import Provenance, SuspiciousLabel, suspicious_labels
+from pu_noise_cli.report.forest import NO_ESTIMATE, ForestLine, forest
+from pu_noise_cli.report.origins import command_words
+from pu_noise_cli.report.page import render, sample_charts
+from pu_noise_cli.report.score_charts import distributions
 from pu_noise_cli.report.terminal import PLAIN_BLOCKS, histogram_lines
 from pu_noise_cli.sketch import Sketch
 
@@ -99,7 +92,7 @@ def test_sections_stand_in_the_order_of_their_weight():
 
 def test_the_answer_is_a_sentence_with_intervals():
     content = samples.content()
-    answer = content.prior.answer
+    answer = content.answer
     said = Outline(render(content)).text
     assert f"An estimated {100 * answer.alpha:.1f} % of the 1,000 unlabeled rows are" in said
     assert (
@@ -110,68 +103,172 @@ def test_the_answer_is_a_sentence_with_intervals():
 
 def test_a_warning_comes_with_its_meaning_and_remedy():
     said = Outline(render(samples.content())).text
-    assert ADVICE["few-rows"].meaning in said
-    assert ADVICE["few-rows"].remedy in said
-    assert ADVICE["leaking-column"].remedy in said, "warnings of the transform count too"
+    assert KINDS["few-rows"].meaning in said
+    assert KINDS["few-rows"].remedy in said
+    assert KINDS["leaking-column"].remedy in said, "warnings of the transform count too"
+
+
+def test_a_warning_of_another_version_is_shown_all_the_same():
     content = samples.content()
-    calm = replace(content, prior=replace(content.prior, notices=()), provenance=None)
-    assert "None: nothing about the data" in Outline(render(calm)).text
+    known = replace(content.prior, notices=(Notice("of-tomorrow", "the moon is full"),))
+    for page in (
+        render(replace(content, prior=known, provenance=None)),
+        render_comparison([samples.Sample("a", known)]),
+    ):
+        assert "of-tomorrow" in page
+        assert "A warning of another version of punoise." in page
+    assert "the moon is full" in render(replace(content, prior=known))
 
 
-def test_every_code_that_can_be_emitted_has_advice():
-    sources = [p for p in Path(cli.__file__).parent.rglob("*.py") if p.parent.name != "report"]
-    source = "".join(p.read_text() for p in sources)
-    raised = set(re.findall(r'^\s+"([a-z]+(?:-[a-z]+)+)",$', source, re.MULTILINE))
-    raised |= set(re.findall(r'Notice\(\s*"([a-z-]+)"', source))
-    raised |= set(re.findall(r'\((?:alpha [<>] [\d.]+), "([a-z-]+)"', source))
-    readme = (Path(__file__).parent.parent / "README.md").read_text().split("## Warnings")[1]
-    table = re.findall(r"^\| (`[a-z`, -]+`) \|", readme, re.MULTILINE)
-    listed = set(re.findall(r"`([a-z-]+)`", " ".join(table)))
-    assert {"few-rows", "not-converged", "bad-input", "leaking-column"} <= listed
-    assert (raised | listed) - ADVICE.keys() == set()
-    assert ADVICE.keys() <= listed, "advice on a code that nothing emits"
+def test_the_page_can_explain_every_warning_of_the_package():
+    """A kind of warning is declared where it is raised: the page must import all such modules."""
+    code = """
+import importlib, json, pkgutil, sys
+import pu_noise_cli
+from pu_noise_cli.notices import KINDS
+for name in sys.argv[1:] or [
+    module.name for module in pkgutil.walk_packages(pu_noise_cli.__path__, "pu_noise_cli.")
+    if not module.name.endswith("__main__")
+]:
+    importlib.import_module(name)
+print(json.dumps(sorted(KINDS)))
+"""
+
+    def declared(*modules: str) -> list[str]:
+        command = [sys.executable, "-c", code, *modules]
+        found = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+        return json.loads(found)
+
+    everything = declared()
+    assert {"few-rows", "not-converged", "leaking-column", "bad-input"} <= set(everything)
+    assert declared("pu_noise_cli.report.page") == everything
+
+
+@pytest.mark.parametrize(
+    ("alpha", "interval", "beta_ci", "calm"),
+    [
+        (0.3, (0.25, 0.35), (0.85, 0.95), True),
+        (0.3, (0.05, 0.36), (0.85, 0.95), False),  # wider than the estimate
+        (0.6, (0.3, 0.75), (0.85, 0.95), False),  # wider than 0.4
+        (0.3, (0.25, 0.35), (0.5, 1.0), False),
+        (0.3, None, None, False),
+    ],
+)
+def test_comfort_is_given_only_where_the_intervals_allow_it(alpha, interval, beta_ci, calm):
+    content = samples.content()
+    answer = replace(content.answer, alpha=alpha, alpha_ci=interval, beta=0.9, beta_ci=beta_ci)
+    known = replace(content.prior, answer=answer, notices=())
+    page = render(replace(content, prior=known, provenance=None))
+    section = page.split('<section id="warnings"')[1].split("</section>")[0]
+    assert ("nothing unusual" in section) == calm
+    assert ('class="good"' in page) == calm
+    assert "None" in section
+    is_wide = not calm and interval is not None
+    assert ("wide. Where positives and negatives overlap" in page) == is_wide
 
 
 def test_components_add_up_to_alpha_and_beta():
     content = samples.content()
-    answer = content.prior.answer
-    for chart, share in zip(
-        charts.distributions(content), (answer.alpha, answer.beta), strict=True
-    ):
+    answer = content.answer
+    for chart, share in zip(distributions(content), (answer.alpha, answer.beta), strict=True):
         assert sum(row["positive"] for row in chart.rows) == pytest.approx(share, abs=0.01)
         assert sum(row["total"] for row in chart.rows) == pytest.approx(1, abs=1e-3)
         for row in chart.rows:
             assert row["positive"] + row["negative"] == pytest.approx(row["total"], abs=1e-5)
 
 
-def test_roc_curves_have_the_areas_they_are_said_to_have():
+def test_few_positives_are_drawn_enlarged():
+    found = samples.few_positives()
+    plain, enlarged, labeled = distributions(samples.content_of(found, samples.prior(found)))
+    assert (plain.name, labeled.name) == ("scores-unlabeled", "scores-labeled")
+    tallest = max(row["positive"] for row in enlarged.rows)
+    assert tallest < 0.05 * max(row["total"] for row in plain.rows), "they could not be seen"
+    scales = [layer["encoding"]["y"].get("scale") for layer in enlarged.spec()["layer"][:2]]
+    for scale in scales:
+        low, high = scale["domain"]
+        assert low == 0
+        assert tallest <= high <= 2 * tallest, "now the tallest fills half of the chart or more"
+    assert len(distributions(samples.content())) == 2, "many positives need no enlarging"
+
+
+def test_an_axis_of_scores_has_the_name_of_its_column():
+    document = samples.provenance_json()
+    titles = {
+        "score": document | {"score_column": None},
+        "REVEL": document | {"score_column": "REVEL"},
+        "SIFT (opposite sign)": document
+        | {"score_column": "SIFT", "options": {"lower_is_positive": True}},
+        "a\\u202eb": document | {"score_column": "a\u202eb"},
+    }
+    for title, made_of in titles.items():
+        content = replace(samples.content(), provenance=Provenance.of("p.json", made_of))
+        drawn = sample_charts(content)
+        for chart in (*drawn["scores"], drawn["posterior"][1]):
+            layers = chart.spec()["layer"]
+            assert {layer["encoding"]["x"]["title"] for layer in layers} == {title}
+
+
+def test_the_posterior_by_score_has_a_band():
+    content = samples.content()
+    chart = sample_charts(content)["posterior"][1]
+    widths = []
+    for row in chart.rows:
+        assert 0 <= row["low"] <= row["posterior"] <= row["high"] <= 1
+        widths.append(row["high"] - row["low"])
+    assert max(widths) > 0.05
+    assert any(layer["mark"]["type"] == "area" for layer in chart.spec()["layer"])
+    bare = replace(content, by_score=PosteriorCurve.of(content.calibration))
+    without = sample_charts(bare)["posterior"][1]
+    assert not any(layer["mark"]["type"] == "area" for layer in without.spec()["layer"])
+    assert ("one-sided" in render(content), "one-sided" in render(bare)) == (True, False)
+
+
+def test_roc_curves_enclose_about_the_areas_that_are_said():
     content = samples.content()
     seen, recovered = observed_roc(content.sketch), recovered_roc(content.calibration)
-    assert seen.auc == pytest.approx(content.sketch.auc)
-    assert np.trapezoid(seen.y, seen.x) == pytest.approx(seen.auc, abs=0.003)
-    assert recovered.auc > seen.auc
-    assert recovered.auc == pytest.approx(content.prior.auc, abs=0.05)
+    assert np.trapezoid(seen.y, seen.x) == pytest.approx(content.sketch.auc, abs=0.003)
+    area = np.trapezoid(recovered.y, recovered.x)
+    assert area > content.sketch.auc
+    assert area == pytest.approx(content.prior.auc, abs=0.05)
+
+
+def test_there_is_one_auc_of_positives_against_negatives():
+    content = samples.content()
+    page = render(content)
+    said = [f"{content.sketch.auc:.3f}", f"{content.prior.auc:.3f}"]
+    section = page.split('<section id="roc"')[1].split("</section>")[0]
+    assert re.findall(r'class="number">([\d.]+)<', section) == said
+    assert re.findall(r"AUC (\d\.\d+)", section) == said, "nor in the text of the chart"
 
 
 def test_the_elbow_is_alphamaxs_own_whatever_the_method():
-    ran = samples.content(method="all").prior
-    own = next(e for e in ran.estimates if e.method == "alphamax-n")
+    own = samples.content(method="all").prior.estimates["alphamax-n"]
     for method in ("all", "auto"):
-        chart = single_charts(samples.content(method=method))["curves"][0]
+        chart = sample_charts(samples.content(method=method))["curves"][0]
         points = chart.spec()["layer"][-1]["data"]["values"]
         elbow = next(p for p in points if "elbow" in p["mark"])
         assert elbow["x"] == pytest.approx(own.alpha_plus, abs=1e-5)
 
 
-def test_counts_of_rows_that_pass_are_those_of_the_rows():
+@pytest.mark.parametrize("target", [None, 0.05])
+def test_counts_of_rows_that_pass_are_those_of_the_rows(target):
     found = samples.sketch()
-    calibration = calibrate(found, prior_shares("p", samples.prior_json(found)))
-    for passing in passing_posterior(calibration):
-        rows = found.unlabeled[calibration.posterior >= passing.level]
+    curve = samples.content_of(found, samples.prior(found), target).by_score
+    for passing in passing_posterior(curve):
+        rows = found.unlabeled[curve.posterior >= passing.level]
         assert passing.rows == rows.sum()
-        assert passing.positives >= passing.level * passing.rows
-    for passing in passing_fdr(calibration):
-        assert passing.rows - passing.positives <= passing.level * passing.rows + 1e-9
+        assert passing.rows == 0 or passing.positive_share >= passing.level
+    assert [passing.rows for passing in passing_fdr(curve)][-1] > 0
+    for passing in passing_fdr(curve):
+        if passing.rows:
+            assert 1 - passing.positive_share <= passing.level
+            called = found.scores >= passing.lowest_score
+            assert passing.rows == found.unlabeled[called].sum()
+    if target is None:  # the population is that of the rows, which can be counted
+        for passing in passing_fdr(curve):
+            called = found.scores >= (passing.lowest_score or np.inf)
+            expected = found.unlabeled[called] @ curve.posterior[called]
+            assert passing.positives == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
@@ -249,14 +346,15 @@ def test_labels_to_check_are_those_with_the_lowest_posterior(punoise, scores, tm
 
 def test_with_beta_at_one_no_label_is_doubted():
     content = samples.content()
-    answer = replace(content.prior.answer, beta=1.0)
+    answer = replace(content.answer, beta=1.0)
     page = render(replace(content, prior=replace(content.prior, answer=answer)))
-    assert "none is suspicious" in page
+    assert "every label is taken to be correct" in page
+    assert "Most doubtful labels" not in page
 
 
 def test_labels_carry_the_calibration_of_their_score():
     found = samples.sketch()
-    calibration = calibrate(found, prior_shares("p", samples.prior_json(found)))
+    calibration = samples.calibrated(found, samples.prior(found))
     rows = DoubtfulRows(3)
     rows.add(pa.array(["a", "b"]), found.scores[[5, 900]], np.array([True, True]), 0)
     assert suspicious_labels(rows.kept, calibration) == (
@@ -271,7 +369,7 @@ def test_labels_carry_the_calibration_of_their_score():
 def test_hostile_text_is_text_and_nothing_else():
     plain = Outline(render(samples.content())).elements
     hostile = Outline(render(samples.content(samples.HOSTILE))).elements
-    compared = Outline(render_samples(samples.priors(samples.HOSTILE))).elements
+    compared = Outline(render_comparison(samples.compared(samples.HOSTILE))).elements
     known = {tag for tag, _ in plain} | {"small"}
     for page in (hostile, compared):
         assert {tag for tag, _ in page} <= known
@@ -317,14 +415,16 @@ def test_names_hold_no_markup(value):
 def overfull():
     """What a document from elsewhere may bring: far too much of everything."""
     content = samples.content()
-    document = samples.prior_json(content.sketch)
+    document = samples.prior(content.sketch).to_json()
     document["warnings"] = [{"code": f"c-{i}", "message": "<" * 500} for i in range(5000)]
-    document["estimates"] *= 50_000
+    document["estimates"] = [
+        {**document["estimates"][0], "method": f"{i}{'<' * 500}"} for i in range(5000)
+    ]
     many = np.linspace(0, 1, 50_000).tolist()
     document["curve"] = {"alpha_plus": {"proportion": many, "log_likelihood": many}}
     options = {f"option{i}": "<" * 1000 for i in range(5000)}
     provenance = Provenance.of("p", samples.provenance_json() | {"options": options})
-    return replace(content, prior=PriorView.of("x.json", document), provenance=provenance)
+    return replace(content, prior=Prior.from_json("x.json", document), provenance=provenance)
 
 
 def hostile_names(n: int) -> tuple[str, ...]:
@@ -337,8 +437,8 @@ def hostile_names(n: int) -> tuple[str, ...]:
         lambda: render(samples.content(method="all")),
         lambda: render(samples.content(hostile_names(50))),
         lambda: render(samples.content(tuple(f"column {i}" for i in range(5000)))),
-        lambda: render_samples(samples.priors(hostile_names(100))),
-        lambda: render_samples(samples.priors(tuple(f"sample {i}" for i in range(3000)))),
+        lambda: render_comparison(samples.compared(hostile_names(100))),
+        lambda: render_comparison(samples.compared(tuple(f"sample {i}" for i in range(3000)))),
         lambda: render(overfull()),
     ],
     ids=["plain", "long", "wide", "long samples", "many samples", "overfull"],
@@ -348,7 +448,7 @@ def test_a_page_can_be_mailed(page):
 
 
 def test_a_page_refers_to_nothing_outside():
-    for page in (render(samples.content()), render_samples(samples.priors(("a", "b")))):
+    for page in (render(samples.content()), render_comparison(samples.compared(("a", "b")))):
         addresses = set(re.findall(r"(?:https?|ftp|wss?)://[^\s\"'<>)`]*", page))
         namespaces = {"2000/svg", "1999/xlink", "2000/xmlns/"}  # names, which nobody fetches
         assert {a.removeprefix("http://www.w3.org/") for a in addresses} == namespaces
@@ -385,17 +485,77 @@ def test_run_writes_the_report_that_the_command_writes(punoise, tables, tmp_path
             assert one == pytest.approx(other, abs=1e-5)
 
 
-def test_posteriors_for_another_population_are_drawn_and_warned_of(punoise, scores, tmp_path):
+def for_another_population(punoise, scores, tmp_path, *more: object) -> tuple[tuple, Path]:
+    """The options that name scores and prior, and a POSTERIOR for a share of 5 % positives."""
     punoise("estimate-prior", "--scores", scores, "--out", tmp_path / "p.json")
     common = ("--scores", scores, "--prior", tmp_path / "p.json")
-    shifted = ("--target-alpha", 0.05, "--out", tmp_path / "q.tsv")
-    punoise("posterior", *common, *shifted)
-    files = ("--posterior", tmp_path / "q.tsv", "--out", tmp_path / "r.html")
-    assert "posterior-mean-off" in punoise("report", *common, *files).err
-    frame = pd.read_csv(tmp_path / "q.tsv", sep="\t")
-    unlabeled = frame[frame["set"] == "unlabeled"]
-    rows = data_of((tmp_path / "r.html").read_text())["posteriors"]["spec"]["data"]["values"]
+    written = tmp_path / "q.tsv"
+    punoise("posterior", *common, "--target-alpha", 0.05, *more, "--out", written)
+    return common, written
+
+
+@pytest.mark.parametrize("more", [(), ("--bounds",)], ids=["plain", "bounds"])
+def test_posteriors_for_another_population_are_told_from_those_of_the_rows(
+    more, punoise, scores, tmp_path
+):
+    common, written = for_another_population(punoise, scores, tmp_path, *more)
+    pages = [tmp_path / "own.html", tmp_path / "other.html"]
+    punoise("report", *common, "--out", pages[0])
+    files = ("--posterior", written, "--out", pages[1])
+    assert "posterior-mean-off" not in punoise("report", *common, *files, "--strict").err
+    own, other = (data_of(page.read_text()) for page in pages)
+    said = Outline(pages[1].read_text()).text
+    assert "another population, in which 5.0 % of the rows are positive" in said
+    assert "another population" not in Outline(pages[0].read_text()).text
+    about_posteriors = {"posterior-by-score", "posteriors"}
+    for name in own.keys() - about_posteriors:  # these are about the rows, whatever the posterior
+        rows = [charts[name]["spec"]["data"]["values"] for charts in (own, other)]
+        for one, two in zip(*rows, strict=True):
+            assert one == pytest.approx(two, abs=1e-5)
+    for name in about_posteriors:
+        assert "in a population with 5.0\u00a0% positives" in other[name]["spec"]["description"]
+    check_drawn_as_written(other, pd.read_csv(written, sep="\t"))
+
+
+def check_drawn_as_written(charts: dict, written: pd.DataFrame) -> None:
+    """The charts show the posteriors and the fdr of a POSTERIOR file."""
+    unlabeled = written[written["set"] == "unlabeled"]
+    rows = charts["posteriors"]["spec"]["data"]["values"]
     assert sum(row["rows"] for row in rows[10:]) == (unlabeled["posterior"] >= 0.5).sum()
+    assert sum(row["rows"] for row in rows) == len(unlabeled)
+    by_score = written.set_index(written["score"].map(text.rounded))
+    for row in charts["posterior-by-score"]["spec"]["data"]["values"]:
+        expected = by_score.loc[row["score"]]
+        assert row["posterior"] == pytest.approx(expected["posterior"], abs=1e-5)
+        assert row["fdr"] == pytest.approx(expected["fdr"], abs=1e-5)
+        assert row["low"] <= row["posterior"] <= row["high"]
+        if "posterior_low" in written:
+            assert row["low"] == pytest.approx(expected["posterior_low"], abs=1e-5)
+            assert row["high"] == pytest.approx(expected["posterior_high"], abs=1e-5)
+
+
+@pytest.mark.parametrize("target", [0.0, 1.0, "", -0.1, "two"])
+def test_a_target_that_is_none_is_an_input_error(target, punoise, scores, tmp_path):
+    common, written = for_another_population(punoise, scores, tmp_path)
+    frame = pd.read_csv(written, sep="\t", dtype={TARGET_ALPHA: object})
+    frame.loc[[7], TARGET_ALPHA] = 0.06 if target == "two" else target
+    frame.to_csv(written, sep="\t", index=False)
+    out = ("--posterior", written, "--out", tmp_path / "r.html")
+    said = punoise("report", *common, *out, expect=3).err
+    assert "column 'target_alpha'" in said
+    assert "row 8" in said
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_posteriors_that_do_not_average_to_alpha_are_warned_of(punoise, scores, tmp_path):
+    punoise("estimate-prior", "--scores", scores, "--out", tmp_path / "p.json")
+    punoise("posterior", "--scores", scores, *("--alpha", 0.9, "--beta", 0.95), "--out",
+            tmp_path / "q.tsv")  # fmt: skip
+    common = ("--scores", scores, "--prior", tmp_path / "p.json")
+    files = ("--posterior", tmp_path / "q.tsv", "--out", tmp_path / "r.html")
+    assert "q.tsv: the posterior averages to" in punoise("report", *common, *files).err
+    rows = data_of((tmp_path / "r.html").read_text())["posterior-by-score"]
+    assert "low" not in rows["columns"], "the bounds of this prior are not those of another"
 
 
 def test_provenance_can_be_audited_and_the_run_repeated(punoise, tables, tmp_path):
@@ -430,7 +590,7 @@ def test_several_samples_are_compared_with_those_that_failed(punoise, scores, tm
     for name in ("a", "b"):
         out = ("--out", tmp_path / f"{name}.json")
         punoise("estimate-prior", "--scores", scores, "--sample", f"sample {name}", *out)
-    (tmp_path / "f.json").write_text(json.dumps(samples.failed_json("x.csv: <no> rows")))
+    (tmp_path / "f.json").write_text(json.dumps(samples.failed("x.csv: <no> rows").to_json()))
     priors = [tmp_path / f"{name}.json" for name in ("a", "b", "f")]
     punoise("report", "--prior", *priors, "--out", tmp_path / "r.html")
     repeated = [word for prior in priors for word in ("--prior", prior)]
@@ -438,14 +598,26 @@ def test_several_samples_are_compared_with_those_that_failed(punoise, scores, tm
     page = (tmp_path / "r.html").read_text()
     assert page == (tmp_path / "s.html").read_text()
     labels = [row["label"] for row in data_of(page)["samples-alpha"]["spec"]["data"]["values"]]
-    assert labels == ["sample a", "sample b"]
+    assert labels == ["sample a", "sample b", "f"]
     assert "No estimate: x.csv: <no> rows" in Outline(page).text
 
 
+def test_a_failed_sample_has_a_line_of_its_own_without_an_interval():
+    for chart in comparison_charts(samples.compared(("a", "b"))):
+        row = chart.rows[-1]
+        assert (row["label"], row["said"]) == ("failed", NO_ESTIMATE)
+        assert (row["value"], row["low"], row["high"]) == (None, None, None)
+        assert f"failed: {NO_ESTIMATE}" in chart.alt
+        assert chart.spec()["encoding"]["y"]["scale"]["domain"] == ["a", "b", "failed"]
+        texts = [layer["encoding"].get("text") for layer in chart.spec()["layer"]]
+        assert {"value": NO_ESTIMATE} in texts
+    assert comparison_charts([samples.Sample("f", samples.failed())]) == []
+
+
 def test_samples_of_one_name_stay_apart():
-    chart = sample_charts(samples.priors(("same", "same", "s" * 100, "s" * 99)))[0]
-    labels = [row["label"] for row in chart.rows]
-    assert len(set(labels)) == 4
+    names = ("same", "same", "same (2)", "s" * 100, "s" * 99)
+    chart = forest("f", "title", "α", [ForestLine(name, 0.5) for name in names])
+    assert len({row["label"] for row in chart.rows}) == len(names)
 
 
 def usage(scores, tmp_path):
@@ -473,7 +645,7 @@ def test_bad_usage_and_input_write_nothing(punoise, scores, tmp_path):
     punoise("estimate-prior", "--scores", scores, "--out", tmp_path / "p.json")
     prior = json.loads((tmp_path / "p.json").read_text())
     (tmp_path / "odd.json").write_text(json.dumps(prior | {"estimates": [{"method": "auto"}]}))
-    (tmp_path / "failed.json").write_text(json.dumps(samples.failed_json()))
+    (tmp_path / "failed.json").write_text(json.dumps(samples.failed().to_json()))
     common = ("--prior", tmp_path / "p.json", "--out", tmp_path / "other.tsv")
     frame = pd.read_csv(scores, sep="\t")
     frame.iloc[1:].to_csv(tmp_path / "fewer.tsv", sep="\t", index=False)
@@ -485,7 +657,7 @@ def test_bad_usage_and_input_write_nothing(punoise, scores, tmp_path):
 
 
 def test_failures_can_be_written_for_pipelines_that_gather(punoise, scores, tmp_path):
-    (tmp_path / "failed.json").write_text(json.dumps(samples.failed_json("too few rows")))
+    (tmp_path / "failed.json").write_text(json.dumps(samples.failed("too few rows").to_json()))
     (tmp_path / "bad.json").write_text("{}")
     go_on = ("--out", tmp_path / "r.html", "--on-failure", "write")
     punoise("report", "--scores", scores, "--prior", tmp_path / "failed.json", *go_on)
@@ -495,11 +667,11 @@ def test_failures_can_be_written_for_pipelines_that_gather(punoise, scores, tmp_
 
 
 def test_a_prior_of_other_rows_is_warned_of(punoise, scores, tmp_path):
-    prior = samples.prior_json(samples.sketch())
-    (tmp_path / "p.json").write_text(json.dumps(prior))
+    prior = samples.prior(samples.sketch())
+    (tmp_path / "p.json").write_text(json.dumps(prior.to_json()))
     arguments = ("--scores", scores, "--prior", tmp_path / "p.json", "--out", tmp_path / "r.html")
     assert "prior-of-other-rows" in punoise("report", *arguments).err
-    assert ADVICE["prior-of-other-rows"].meaning in (tmp_path / "r.html").read_text()
+    assert OTHER_ROWS.meaning in (tmp_path / "r.html").read_text()
     punoise("report", *arguments, "--strict", expect=4)
 
 
@@ -511,22 +683,22 @@ def test_a_prior_of_other_rows_is_warned_of(punoise, scores, tmp_path):
         {"warnings": "text"},
         {"estimates": None},
         {"curve": {"alpha_plus": {"proportion": [0.1, 0.2], "log_likelihood": [1]}}},
-        {"auc": "high"},
         {"alpha_ci": [0.1]},
         {"n_labeled": {}},
     ],
     ids=str,
 )
 def test_a_prior_that_is_not_one_is_an_input_error(change):
-    document = samples.prior_json(samples.sketch())
-    assert PriorView.of("x.json", document).estimated
+    document = samples.prior(samples.sketch()).to_json()
+    assert Prior.from_json("x.json", document).answer is not None
     with pytest.raises(InputError, match=r"x\.json"):
-        PriorView.of("x.json", document | change)
+        Prior.from_json("x.json", document | change)
 
 
 def test_provenance_leaves_out_what_differs_between_equal_runs():
     given = Provenance.of("p.json", samples.provenance_json())
-    assert given.options["unlabeled"] == "unlabeled.csv"
+    assert given.options["labeled"] == "labeled.csv"
+    assert given.options["unlabeled"] == "unlabeled.csv", "folders differ between machines"
     assert not {"threads", "out_dir"} & given.options.keys()
     with pytest.raises(InputError, match=r"p\.json"):
         Provenance.of("p.json", samples.provenance_json() | {"columns": [3]})
@@ -576,7 +748,7 @@ def test_the_bundle_is_the_one_its_script_makes():
     head = written.split("\n", 1)[0]
     if vl_convert.get_vega_version() not in head:
         pytest.skip("another version of vl-convert is installed")
-    script = Path(__file__).parent.parent / "tools" / "bundle_vega.py"
+    script = Path(__file__).parent.parent / "packaging" / "bundle_vega.py"
     names: dict = {"__name__": "bundle_vega", "__file__": str(script)}
     exec(compile(script.read_text(), str(script), "exec"), names)
     assert names["bundle"]().split("\n", 1)[1] == written.split("\n", 1)[1]

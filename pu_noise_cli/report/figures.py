@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import UsageError
-from .charts import PRINT, Chart
+from .chart import PRINT, Chart
 
 WIDTH = 460  # pixels
 PNG_SCALE = 3

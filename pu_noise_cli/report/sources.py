@@ -6,31 +6,30 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from ..errors import EstimationError, InputError, Notice
-from ..features import Column, Encoding
-from ..posterior import MEAN_TOLERANCE, Calibration, calibrate
-from ..prior import DEFAULT_METHOD, failed_prior, prior_shares
-from ..rows import Rows
+from ..calibration import calibrate
+from ..errors import EstimationError, InputError
+from ..files import read_bytes, read_json
+from ..notices import Notice
+from ..posteriors import DoubtfulRow, DoubtfulRows
+from ..prior import DEFAULT_METHOD, Prior, failed_prior, read_prior
+from ..scores import Scores
 from ..sketch import Sketch, SketchBuilder
-from ..steps import ScoredRows
-from ..tables import Table, open_table, read_bytes, read_json
+from ..tables import Table, open_table
 from ..transform.training import check_sizes
-from .charts import Chart
+from .aggregates import PosteriorCurve
+from .chart import Chart
+from .comparison import comparison_charts, render_comparison
 from .content import (
-    DoubtfulRow,
-    DoubtfulRows,
     InputFile,
-    PriorView,
     Provenance,
     ReportContent,
+    Sample,
     base_name,
+    bounds_on_posterior,
     suspicious_labels,
 )
-from .page import render, render_samples, sample_charts, single_charts
-
-POSTERIOR_COLUMNS = ("score", "posterior", "tau", "posterior_labeled")
+from .page import render, sample_charts
+from .written import as_written
 
 
 @dataclass(frozen=True)
@@ -60,109 +59,76 @@ def report_of(
             if not go_on:
                 raise
             failed = _own_failure(priors[0]) or _failed(priors[0], error)
-            return Report(render_samples([failed]), [], failed.notices)
-        charts = [chart for group in single_charts(content).values() for chart in group]
+            return Report(render_comparison([failed]), [], failed.prior.notices)
+        charts = [chart for group in sample_charts(content).values() for chart in group]
         return Report(render(content), charts, content.calibration.notices)
-    views = []
+    samples = []
     for name in priors:
         try:
-            views.append(PriorView.of(name, read_json(name)))
+            samples.append(_read_sample(name))
         except InputError as error:
             if not go_on:
                 raise
-            views.append(_failed(name, error))
-    return Report(render_samples(views), sample_charts(views))
+            samples.append(_failed(name, error))
+    return Report(render_comparison(samples), comparison_charts(samples))
 
 
-def _own_failure(prior: str) -> PriorView | None:
-    """A prior that says itself why it has no estimate."""
+def _read_sample(name: str) -> Sample:
+    prior = Prior.from_json(name, read_json(name))
+    return Sample(prior.name(name), prior)
+
+
+def _own_failure(name: str) -> Sample | None:
+    """A sample whose prior says itself why it has no estimate."""
     try:
-        view = PriorView.of(prior, read_json(prior))
+        sample = _read_sample(name)
     except InputError:
         return None
-    return None if view.estimated else view
+    return sample if sample.prior.answer is None else None
 
 
-def _failed(prior: str, error: Exception) -> PriorView:
-    return PriorView.of(prior, failed_prior(DEFAULT_METHOD, 0, error, None).as_json())
+def _failed(name: str, error: Exception) -> Sample:
+    prior = failed_prior(DEFAULT_METHOD, 0, error, None)
+    return Sample(prior.name(name), prior)
 
 
 def read_content(
     scores: str, prior: str, posterior: str | None, provenance: str | None
 ) -> ReportContent:
     """The content of a report from the files that name it."""
-    prior_json = read_json(prior)
-    view, shares = PriorView.of(prior, prior_json), prior_shares(prior, prior_json)
+    found = read_prior(prior)
     given = None if provenance is None else Provenance.of(provenance, read_json(provenance))
-    scored = ScoredRows.open(scores)
-    sketch, doubtful = _read_scores(scored)
+    opened = Scores.open(scores)
+    sketch, doubtful = _read_scores(opened)
+    shares, notices = found.shares(sketch)
     calibration = calibrate(sketch, shares)
-    tables = [scored.rows.tables[0]]
-    if posterior is not None:
+    calibration = replace(calibration, notices=(*notices, *calibration.notices))
+    tables = [opened.rows.tables[0]]
+    if posterior is None:
+        bounds = bounds_on_posterior(calibration, found.seed)
+        by_score = PosteriorCurve.of(calibration, bounds=bounds)
+    else:
         tables.append(open_table(posterior))
-        calibration = _as_written(calibration, tables[-1])
+        calibration, by_score = as_written(calibration, tables[-1], found.seed)
     documents = [name for name in (prior, provenance) if name is not None]
     return ReportContent(
-        view,
+        found,
         calibration,
+        by_score,
         suspicious_labels(doubtful, calibration),
         given,
         (*_shards(tables), *(_document(name) for name in documents)),
     )
 
 
-def _read_scores(scored: ScoredRows) -> tuple[Sketch, list[DoubtfulRow]]:
+def _read_scores(opened: Scores) -> tuple[Sketch, list[DoubtfulRow]]:
     builder, doubtful = SketchBuilder(), DoubtfulRows()
-    for chunk, scores in scored.chunks(("id", "score")):
+    for chunk, scores in opened.chunks(("id", "score")):
         builder.add(scores, chunk.labeled)
-        doubtful.add(scored.rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
+        doubtful.add(opened.rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
     sketch = builder.sketch()
-    check_sizes(scored.rows.tables[0].name, sketch.n_labeled, sketch.n_unlabeled)
+    check_sizes(opened.name, sketch.n_labeled, sketch.n_unlabeled)
     return sketch, doubtful.kept
-
-
-def _as_written(calibration: Calibration, table: Table) -> Calibration:
-    """The calibration that a POSTERIOR file holds, cell by cell; its rows are those of SCORES."""
-    for column in ("id", "set", *POSTERIOR_COLUMNS):
-        table.require(column, "--posterior")
-    rows = Rows.matched([table], features=POSTERIOR_COLUMNS, id_column="id", label_column="set")
-    encoding = Encoding(tuple(Column(name, "number") for name in POSTERIOR_COLUMNS))
-    sketch = calibration.sketch
-    size = len(sketch.edges)
-    sums, labeled, unlabeled = np.zeros((3, size)), np.zeros(size), np.zeros(size)
-    for chunk in rows.chunks(POSTERIOR_COLUMNS):
-        values = encoding.encode(chunk)
-        values[~chunk.labeled, 3] = 0
-        for i, name in enumerate(POSTERIOR_COLUMNS):
-            bad = np.isnan(values[:, i]) if i == 0 else ~((values[:, i] >= 0) & (values[:, i] <= 1))
-            if bad.any():
-                raise chunk.error(name, "has no value that it could have", int(bad.argmax()))
-        cells = sketch.cells_of(values[:, 0])
-        labeled += np.bincount(cells, chunk.labeled, size)
-        unlabeled += np.bincount(cells, ~chunk.labeled, size)
-        for total, column in zip(sums, values[:, 1:].T, strict=True):
-            total += np.bincount(cells, column, size)
-    if not (
-        np.array_equal(labeled, sketch.labeled) and np.array_equal(unlabeled, sketch.unlabeled)
-    ):
-        raise InputError(f"{table.name}: its rows are not those of --scores")
-    counts = labeled + unlabeled
-    with np.errstate(invalid="ignore", divide="ignore"):
-        own = sums[2] / labeled
-    posterior = sums[0] / counts
-    mean, alpha = float(posterior @ unlabeled / unlabeled.sum()), calibration.prior.alpha
-    notices = [n for n in calibration.notices if n.code != "posterior-mean-off"]
-    if abs(mean - alpha) > MEAN_TOLERANCE:
-        message = f"{base_name(table.name)}: the posterior averages to {mean:.4f} over the "
-        message += f"unlabeled rows, not to alpha {alpha:.4f}"
-        notices.append(Notice("posterior-mean-off", message))
-    return replace(
-        calibration,
-        notices=tuple(notices),
-        posterior=posterior,
-        tau=sums[1] / counts,
-        posterior_labeled=np.where(labeled > 0, own, calibration.posterior_labeled),
-    )
 
 
 def _shards(tables: Iterable[Table]) -> list[InputFile]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..sketch import FloatArray, Sketch
-from .summaries import score_bins
+from .aggregates import score_bins
 
 BLOCKS, PLAIN_BLOCKS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"  # the plain ones are for terminals without UTF-8
 WIDTH = 60

@@ -7,12 +7,14 @@ import unicodedata
 from html import escape
 from typing import Any
 
+from ..estimators import Interval
+
 NBSP = "\u00a0"
 SHORT = 48  # characters of a name that are shown at once
 LONGEST = 20_000  # characters of a name that are kept at all
 FULL_TEXT_BYTES = 200_000  # of all long names of a page together, so that it stays light
+WIDE = 0.4  # an interval beyond which an estimate says little
 INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # controls, bidi marks, lone surrogates
-Interval = tuple[float, float]
 
 
 def percent(share: float) -> str:
@@ -27,6 +29,11 @@ def percent(share: float) -> str:
 
 def percent_range(interval: Interval) -> str:
     return f"{percent(interval[0])} to {percent(interval[1])}"
+
+
+def is_wide(share: float, interval: Interval | None) -> bool:
+    """Whether an interval is wider than the estimate itself, or than four tenths."""
+    return interval is not None and interval[1] - interval[0] > min(share, WIDE)
 
 
 def count(number: float) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..posterior import Calibration
+from ..calibration import Calibration, shift_prior
 from ..sketch import FloatArray, IntArray, Sketch
 
 SCORE_BINS = 64  # a power of two: then the cells of scores in [0, 1] fall whole into bins
@@ -74,7 +74,6 @@ class Roc:
     x: FloatArray  # (points,)
     y: FloatArray
     threshold: FloatArray
-    auc: float
 
 
 def roc(scores: FloatArray, upper: FloatArray | IntArray, lower: FloatArray | IntArray) -> Roc:
@@ -82,9 +81,8 @@ def roc(scores: FloatArray, upper: FloatArray | IntArray, lower: FloatArray | In
     y = np.append(0.0, np.cumsum(upper[::-1]) / upper.sum())
     x = np.append(0.0, np.cumsum(lower[::-1]) / lower.sum())
     threshold = np.append(scores[-1], scores[::-1])
-    auc = float(np.diff(x) @ (y[1:] + y[:-1]) / 2)
     chosen = _spread((x + y) / 2, CURVE_POINTS)
-    return Roc(x[chosen].clip(0, 1), y[chosen].clip(0, 1), threshold[chosen], auc)
+    return Roc(x[chosen].clip(0, 1), y[chosen].clip(0, 1), threshold[chosen])
 
 
 def observed_roc(sketch: Sketch) -> Roc:
@@ -148,42 +146,69 @@ def reliability(calibration: Calibration) -> Reliability:
     )
 
 
-def posterior_counts(calibration: Calibration) -> FloatArray:
+@dataclass(frozen=True, eq=False)
+class PosteriorCurve:
+    """What a score says of a row in one population; all arrays have shape (cells,)."""
+
+    sketch: Sketch
+    posterior: FloatArray
+    fdr: FloatArray
+    bounds: tuple[FloatArray, FloatArray] | None  # one-sided 95 % bounds on the posterior
+    target_alpha: float | None  # None: the population is that of the unlabeled rows
+
+    @classmethod
+    def of(
+        cls,
+        calibration: Calibration,
+        target_alpha: float | None = None,
+        bounds: tuple[FloatArray, FloatArray] | None = None,
+    ) -> PosteriorCurve:
+        """The curve in the population of the unlabeled rows, or in one with another α."""
+        posterior, fdr = calibration.posterior, calibration.fdr
+        if target_alpha is not None:
+            posterior, fdr = shift_prior(calibration, target_alpha)
+        return cls(calibration.sketch, posterior, fdr, bounds, target_alpha)
+
+
+def posterior_counts(curve: PosteriorCurve) -> FloatArray:
     """Unlabeled rows by posterior, in bins of even width over [0, 1], shape (bins,)."""
-    bin_of = np.floor(calibration.posterior * POSTERIOR_BINS).astype(int)
+    bin_of = np.floor(curve.posterior * POSTERIOR_BINS).astype(int)
     bin_of = bin_of.clip(0, POSTERIOR_BINS - 1)
-    rows = np.bincount(bin_of, calibration.sketch.unlabeled, POSTERIOR_BINS)
+    rows = np.bincount(bin_of, curve.sketch.unlabeled, POSTERIOR_BINS)
     return rows.astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Passing:
-    """The unlabeled rows that pass a level, and how many of them are expected to be positive."""
+    """The unlabeled rows that pass a level."""
 
     level: float
     rows: int
-    positives: float
-    lowest_score: float | None  # None where no row passes
+    positive_share: float | None  # to be expected among such rows; None where no row passes
+    lowest_score: float | None
+
+    @property
+    def positives(self) -> float:
+        """How many of the rows are expected to be positive."""
+        return self.rows * (self.positive_share or 0.0)
 
 
-def passing_posterior(calibration: Calibration) -> list[Passing]:
+def passing_posterior(curve: PosteriorCurve) -> list[Passing]:
     """Unlabeled rows with a posterior of at least each level."""
-    return [_passing(calibration, calibration.posterior >= p, p) for p in POSTERIOR_LEVELS]
+    return [_passing(curve, curve.posterior >= level, level) for level in POSTERIOR_LEVELS]
 
 
-def passing_fdr(calibration: Calibration) -> list[Passing]:
+def passing_fdr(curve: PosteriorCurve) -> list[Passing]:
     """Unlabeled rows that can be called at each false discovery rate."""
-    fdr = calibration.fdr
-    return [_passing(calibration, fdr <= level, level) for level in FDR_LEVELS]
+    return [_passing(curve, curve.fdr <= level, level) for level in FDR_LEVELS]
 
 
-def _passing(calibration: Calibration, passes: NDArray[np.bool_], level: float) -> Passing:
-    sketch = calibration.sketch
-    passes = passes & (sketch.unlabeled > 0)
-    rows = sketch.unlabeled[passes]
-    return Passing(
-        level,
-        int(rows.sum()),
-        float(rows @ calibration.posterior[passes]),
-        float(sketch.scores[passes][0]) if passes.any() else None,
-    )
+def _passing(curve: PosteriorCurve, passes: NDArray[np.bool_], level: float) -> Passing:
+    """Both criteria rise with the score: the rows that pass are all from the lowest one up."""
+    sketch = curve.sketch
+    cells = np.flatnonzero(passes & (sketch.unlabeled > 0))
+    if len(cells) == 0:
+        return Passing(level, 0, None, None)
+    lowest = cells[0]
+    share = 1 - float(curve.fdr[lowest])
+    return Passing(level, int(sketch.unlabeled[cells].sum()), share, float(sketch.scores[lowest]))
