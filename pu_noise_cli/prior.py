@@ -157,7 +157,11 @@ class Prior:
             for entry in value["estimates"][:MOST_METHODS]
         }
         answer = _estimate_of_json(value)
+        _optional(_share, value["auc"])  # follows from the others
         if answer is not None:
+            for key in ("n_labeled", "n_unlabeled", "auc_pu"):
+                if value[key] is None:
+                    raise ValueError(f"an estimate without {key}")
             answer = replace(answer, draws=_optional(_draws, value.get("draws")))
         return cls(
             method=_text(value["method"]),
