@@ -78,9 +78,10 @@ def _answer(content: ReportContent) -> str:
         f"<strong>{percent(answer.beta)}</strong> of the {count(sketch.n_labeled)} labeled rows "
         f"truly are{_clause(answer.beta_ci)}."
     )
-    unlabeled, labeled = "of the unlabeled rows are positive", "of the labeled rows truly are"
-    cards = _card("α", unlabeled, answer.alpha, answer.alpha_ci, sketch.n_unlabeled, "positives")
-    cards += _card("β", labeled, answer.beta, answer.beta_ci, sketch.n_labeled, "correct labels")
+    said = "of the unlabeled rows are positive"
+    cards = _card("α", said, answer.alpha, answer.alpha_ci, sketch.n_unlabeled, "positives")
+    said = "of the labeled rows are truly positive"
+    cards += _card("β", said, answer.beta, answer.beta_ci, sketch.n_labeled, "correct labels")
     return (
         f'<p class="lead">{sentence}</p><div class="cards">{cards}</div>'
         f"{_width_text(answer)}{_population_text(content)}{_care_text(len(content.notices))}"
