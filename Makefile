@@ -21,7 +21,7 @@ test-slurm: $(VENV)/.workflow  # as root; starts a one-node SLURM of its own
 	tests/slurm.sh $(BIN)/python -m pytest -m slurm
 
 lint-galaxy: $(VENV)/.planemo
-	PATH="$(abspath $(BIN)):$$PATH" $(VENV)/planemo/bin/planemo lint galaxy
+	PATH="$(abspath $(BIN)):$$PATH" $(VENV)/planemo/bin/planemo lint packaging/galaxy
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -1,3 +1,229 @@
-"""punoise: class priors and posteriors from noisy positives and unlabeled rows."""
+"""punoise: class priors and posteriors from noisy positives and unlabeled rows.
+
+import pu_noise_cli as punoise
+
+found = punoise.estimate(labeled, unlabeled)        # two data frames, or Arrow tables
+found.alpha, found.alpha_ci, found.beta             # as `punoise run` gives them
+found.unlabeled["posterior"]                        # with the caller's index
+found.score(new_rows)                               # rows that were not there before
+found.report("report.html")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+
+    from .analysis import Analysis
+    from .calibration import Calibration
+    from .estimators import Estimate
+    from .notices import Notice
+    from .posteriors import DoubtfulRows
+    from .rows import Rows
+
+    TableLike: TypeAlias = pd.DataFrame | pa.Table
 
 __version__ = "0.1.0"
+__all__ = ["Estimated", "__version__", "estimate"]
+
+
+@dataclass(frozen=True, eq=False)
+class Estimated:
+    """What two tables say of α and β, and of each of their rows.
+
+    `labeled` and `unlabeled` hold the columns of POSTERIOR (score, tau, posterior, lr, fdr) for the
+    rows of either table, in their order and with their index.
+    """
+
+    labeled: pd.DataFrame
+    unlabeled: pd.DataFrame
+    rows: Rows
+    analysis: Analysis
+    calibration: Calibration
+    doubtful: DoubtfulRows
+
+    @property
+    def answer(self) -> Estimate:
+        """The estimate of the method that was asked for."""
+        assert self.analysis.prior.answer is not None  # else estimate() has raised
+        return self.analysis.prior.answer
+
+    @property
+    def alpha(self) -> float:
+        """The share of positives among the unlabeled rows."""
+        return self.answer.alpha
+
+    @property
+    def alpha_ci(self) -> tuple[float, float] | None:
+        """The 95 % interval of α."""
+        return self.answer.alpha_ci
+
+    @property
+    def beta(self) -> float:
+        """The share of positives among the labeled rows."""
+        return self.answer.beta
+
+    @property
+    def beta_ci(self) -> tuple[float, float] | None:
+        """The 95 % interval of β."""
+        return self.answer.beta_ci
+
+    @property
+    def warnings(self) -> tuple[Notice, ...]:
+        """What to be wary of, as (code, message)."""
+        return (*self.analysis.prior.notices, *self.calibration.notices)
+
+    @property
+    def prior(self) -> dict[str, Any]:
+        """The content of prior.json."""
+        return self.analysis.prior.to_json()
+
+    def score(self, new_rows: TableLike, threads: int = 1) -> pd.DataFrame:
+        """The columns of POSTERIOR for rows that the score was not learned from."""
+        import numpy as np
+
+        from .rows import Rows
+
+        model = self.analysis.trained.model
+        features = [column.name for column in model.encoding.columns]
+        rows = Rows.matched(
+            [_table("new rows", new_rows)], features=features, wanted_by="the model"
+        )
+        scores = [model.score(chunk, threads) for chunk in rows.chunks(rows.features)]
+        frame = _frame(self.calibration, np.concatenate([[], *scores]))
+        return _indexed(frame.drop(columns="posterior_labeled"), new_rows)
+
+    def report(self, file: str) -> None:
+        """Write the report as one HTML file."""
+        from .outputs import write_text
+        from .provenance import provenance
+        from .report.content import content_of_run
+        from .report.page import render
+
+        shards = [shard for table in self.rows.tables for shard in table.shards]
+        digests = {shard.path: shard.sha256() for shard in shards}
+        made_of = provenance(self.rows, digests, self.analysis.trained, {}, {})
+        content = content_of_run(self.analysis.prior, self.calibration, self.doubtful, made_of)
+        write_text(str(file), render(content))
+
+
+def estimate(
+    labeled: TableLike,
+    unlabeled: TableLike,
+    *,
+    features: Sequence[str] = (),
+    drop_columns: Sequence[str] = (),
+    group_column: str | None = None,
+    score_column: str | None = None,
+    lower_is_positive: bool = False,
+    transform: bool | None = None,
+    na: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    classifier: str = "networks",
+    max_train_rows: int = 100_000,
+    method: str = "auto",
+    beta: float | None = None,
+    sample: str | None = None,
+    seed: int = 0,
+    threads: int = 1,
+) -> Estimated:
+    """α, β and posteriors from a table of labeled positives and one of unlabeled rows.
+
+    The options are those of `punoise run`, and so are the numbers. Tables that cannot be used raise
+    errors.InputError, those that give no estimate errors.EstimationError.
+    """
+    from threadpoolctl import threadpool_limits
+
+    from .analysis import Request, analyse
+    from .calibration import calibrate
+    from .engine import Engine, Local
+    from .estimators import Settings
+    from .rows import Rows
+    from .transform.training import TransformSettings
+
+    rows = Rows.matched(
+        [_table("labeled", labeled), _table("unlabeled", unlabeled)],
+        features=features if score_column is None else (score_column,),
+        drop=drop_columns,
+        group_column=group_column,
+    )
+    settings = TransformSettings(
+        classifier=classifier,
+        train=False if score_column is not None else transform,
+        lower_is_positive=lower_is_positive,
+        max_train_rows=max_train_rows,
+        na=tuple(na),
+        categorical=tuple(categorical),
+        seed=seed,
+        threads=threads,
+        only_to_learn=() if group_column is None else ("group_column",),
+    )
+    request = Request(settings, Settings(beta=beta, seed=seed), method, sample)
+    with threadpool_limits(1, user_api="blas"):  # see blas.py
+        analysis = analyse(rows, request, Engine(Local(threads)))
+        calibration = calibrate(analysis.sketch, analysis.prior.shares(analysis.sketch)[0])
+        frames, doubtful = _posteriors(rows, analysis, calibration, threads)
+    ours, others = (
+        _indexed(frame, given) for frame, given in zip(frames, (labeled, unlabeled), strict=True)
+    )
+    others = others.drop(columns="posterior_labeled")
+    return Estimated(ours, others, rows, analysis, calibration, doubtful)
+
+
+def _posteriors(
+    rows: Rows, analysis: Analysis, calibration: Calibration, threads: int
+) -> tuple[list[pd.DataFrame], DoubtfulRows]:
+    """The frame of either table, and the labels to check first."""
+    import numpy as np
+
+    from .posteriors import DoubtfulRows
+
+    scores: list[list[Any]] = [[], []]
+    doubtful = DoubtfulRows()
+    for chunk, found in analysis.trained.scorer.score_all(rows, threads):
+        scores[chunk.table].append(found)
+        doubtful.add(rows.ids(chunk), found, chunk.labeled, chunk.first_row)
+    return [_frame(calibration, np.concatenate(part)) for part in scores], doubtful
+
+
+def _frame(calibration: Calibration, scores: np.ndarray[Any, Any]) -> pd.DataFrame:
+    """The columns of POSTERIOR for scores of shape (n,)."""
+    import pandas as pd
+
+    from .posteriors import PosteriorRequest, posterior_columns
+
+    cells = calibration.sketch.cells_of(scores)
+    columns = posterior_columns(calibration, PosteriorRequest())
+    return pd.DataFrame({"score": scores, **{name: c[cells] for name, c in columns.items()}})
+
+
+def _indexed(frame: pd.DataFrame, like: TableLike) -> pd.DataFrame:
+    """A frame with the index of the table that it is made from, where that has one."""
+    index = getattr(like, "index", None)
+    return frame if index is None else frame.set_index(index)
+
+
+def _table(name: str, given: TableLike) -> Any:
+    """A table in memory as one that can be read like any other."""
+    import pyarrow as pa
+
+    from .errors import InputError
+    from .tables import table_in_memory
+
+    try:
+        table = (
+            given
+            if isinstance(given, pa.Table)
+            else pa.Table.from_pandas(given, preserve_index=False)
+        )
+    except (pa.ArrowException, TypeError) as error:
+        raise InputError(
+            f"{name}: not a data frame or Arrow table that can be read ({error})"
+        ) from error
+    return table_in_memory(name, table)

@@ -16,9 +16,10 @@ from .prior import DEFAULT_METHOD, Prior, estimate_prior, needs_features
 from .rows import Rows
 from .scores import WriteScores
 from .sketch import Sketch
-from .transform.sampling import RowSample
-from .transform.scoring import MAX_TRAIN_VALUES, ScoreModel, Trained, TransformSettings, train
+from .transform.row_sample import RowSample
+from .transform.scoring import ScoreModel
 from .transform.store import StoredModel, save_model
+from .transform.training import MAX_TRAIN_VALUES, Trained, TransformSettings, train
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,16 @@ def analyse(
     samples = None
     if needs_features(request.method):
         samples = engine.call("features", feature_samples, rows, trained.model, request.transform)
-    prior = estimate_prior(
-        sketch,
-        request.method,
-        request.estimation,
-        samples=samples,
-        sample=request.sample,
-        notices=trained.notices,
-        learned=trained.learned,
-    )
+    with engine.timed("estimate"):
+        prior = estimate_prior(
+            sketch,
+            request.method,
+            request.estimation,
+            samples=samples,
+            sample=request.sample,
+            notices=trained.notices,
+            learned=trained.learned,
+        )
     return Analysis(trained, sketch, prior)
 
 

@@ -69,6 +69,10 @@ class Console:
 
             yield done
 
+    def took(self, label: str, seconds: float) -> None:
+        """Tell, where more is to be told, how long a stage took."""
+        self.detail(f"punoise: {label} took {seconds:.2f} s")
+
     @contextlib.contextmanager
     def stage(self, label: str) -> Iterator[Callable[[float], None]]:
         """A function that takes the share done; it draws only where there is a terminal."""

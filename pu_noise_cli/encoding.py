@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -21,6 +22,11 @@ IDENTIFIER_LIKE = declare(
     "A text column is different in nearly every row, like a name. A score can learn nothing from "
     "it.",
     "Name it with --id-column, or leave it out with --drop-columns.",
+)
+UNUSED_NA = declare(
+    "na-not-found",
+    "A text that was to mean a missing value (--na) is in none of the feature columns.",
+    "Check how the table writes missing values.",
 )
 MISSING_TEXTS = (
     *("", ".", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "-nan"),
@@ -130,16 +136,22 @@ class _Numbers:
     def of(cls, chunk: Chunk, name: str, na: Sequence[str]) -> _Numbers:
         column = chunk.batch[name]
         if not pa.types.is_string(column.type):
-            return cls(_cast_numbers(chunk, name, column))
+            return cls(_without(na, _cast_numbers(chunk, name, column)))
         text = pc.utf8_trim_whitespace(column)
         text = pc.if_else(_is_missing(text, na), pa.scalar(None, text.type), text)
         try:
-            return cls(_as_floats(pc.cast(text, pa.float64())), text=text)
+            return cls(_without(na, _as_floats(pc.cast(text, pa.float64()))), text=text)
         except pa.ArrowInvalid:
             fits = pc.match_substring_regex(text, NUMBER)
             odd = np.flatnonzero(np.asarray(pc.fill_null(pc.invert(fits), False)))
             numbers = pc.cast(pc.if_else(fits, text, pa.scalar(None, text.type)), pa.float64())
-            return cls(_as_floats(numbers), odd, text)
+            return cls(_without(na, _as_floats(numbers)), odd, text)
+
+
+def _without(na: Sequence[str], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Numbers, NaN where one of them means a missing value: -1 is also written -1.0."""
+    meant = [float(text) for text in na if re.fullmatch(NUMBER, text)]
+    return np.where(np.isin(values, meant), np.nan, values) if meant else values
 
 
 def _as_floats(column: pa.Array) -> NDArray[np.float64]:
@@ -161,6 +173,19 @@ def _cast_numbers(chunk: Chunk, name: str, column: pa.Array) -> NDArray[np.float
             "value nor text; leave it out with --drop-columns"
         )
     return _as_floats(pc.cast(column, pa.float64(), safe=False))
+
+
+def _holds(chunk: Chunk, name: str, text: str) -> bool:
+    """Whether a column has a text, or a number that is written so."""
+    column = chunk.batch[name]
+    if pa.types.is_string(column.type):
+        if pc.any(pc.equal(pc.utf8_trim_whitespace(column), text)).as_py():
+            return True
+    elif not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return False
+    if not re.fullmatch(NUMBER, text):
+        return False
+    return bool((_Numbers.of(chunk, name, ()).values == float(text)).any())
 
 
 def _is_missing(text: pa.Array, na: Sequence[str]) -> pa.Array:
@@ -269,12 +294,14 @@ class Profiler:
                     f"{rows.tables[0].name}: no feature column {column!r} for --categorical"
                 )
         self.na, self.categorical = tuple(na), set(categorical)
+        self.unseen_na = set(na)  # that no value has had so far
         self.tables = rows.tables
         self.profiles: Profiles = {c: [Profile() for _ in rows.tables] for c in rows.features}
 
     def add(self, chunk: Chunk) -> None:
         for name, profiles in self.profiles.items():
             profiles[chunk.table].add(chunk, name, self.na, name in self.categorical)
+            self.unseen_na -= {text for text in self.unseen_na if _holds(chunk, name, text)}
 
     def finish(self, rows: Rows) -> None:
         """Where a category has levels that read as numbers, count those in a pass of their own."""
@@ -290,7 +317,11 @@ class Profiler:
 
     def encoding(self) -> tuple[Encoding, list[Notice]]:
         """How the columns enter the matrix, once all rows have been added."""
-        columns, notices = [], []
+        columns = []
+        notices = [
+            UNUSED_NA(f"--na {shown(text)}: no value of any feature column is that")
+            for text in sorted(self.unseen_na)
+        ]
         for name, profiles in self.profiles.items():
             kind = "category" if name in self.categorical else self._kind(name, profiles)
             missing = any(profile.missing for profile in profiles)

@@ -10,7 +10,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from . import __version__
+from . import __version__, blas
 from .errors import UsageError
 from .files import read_json
 from .rows import Rows
@@ -48,6 +48,9 @@ class Watcher(Protocol):
     def rows(self, label: str, total: int | None) -> contextlib.AbstractContextManager[RowsDone]:
         """A function that takes numbers of rows done."""
 
+    def took(self, label: str, seconds: float) -> None:
+        """A stage is over."""
+
 
 class Nobody:
     """Watches nothing."""
@@ -59,6 +62,9 @@ class Nobody:
     @contextlib.contextmanager
     def rows(self, label: str, total: int | None) -> Iterator[RowsDone]:
         yield lambda rows: None
+
+    def took(self, label: str, seconds: float) -> None:
+        pass
 
 
 class Workers(Protocol):
@@ -151,6 +157,7 @@ def _check_worker(version: str) -> None:
     if version != __version__:
         raise UsageError(f"a Dask worker has punoise {__version__}, this is {version}")
     pa.set_cpu_count(1)  # a worker runs as many tasks as it has threads
+    blas.hold()
 
 
 @dataclass(frozen=True)
@@ -166,7 +173,7 @@ class Engine:
         self, label: str, function: Callable[..., Result], *args: Any, watched: bool = False
     ) -> Result:
         """The result of one function; a watched one takes `progress`, in this process only."""
-        with self._timed(label), self.watcher.stage(label) as progress:
+        with self.timed(label), self.watcher.stage(label) as progress:
             local = {"progress": progress} if watched else {}
             return self.workers.call(function, *args, **local)
 
@@ -174,14 +181,14 @@ class Engine:
         """The merged results of a step over all rows."""
         whole = isinstance(self.workers, Local)
         jobs = [Job(rows)] if whole else [Job(part) for part in rows.parts()]
-        with self._timed(label), self.watcher.rows(label, rows.num_rows) as done:
+        with self.timed(label), self.watcher.rows(label, rows.num_rows) as done:
             return self.workers.reduce(step, jobs, done)
 
     def write(self, step: WritingStep[Result], rows: Rows, label: str, out: str) -> Result:
         """The same of a step that writes a table, or a directory of shards."""
         sharded = is_sharded(out)
         jobs = plan(rows, out, step.digest(rows) if sharded else "", self.resume)
-        with self._timed(label), self.watcher.rows(label, rows.num_rows) as done:
+        with self.timed(label), self.watcher.rows(label, rows.num_rows) as done:
             if sharded:
                 begin(out)
             result = self.workers.reduce(step, jobs, done)
@@ -190,10 +197,12 @@ class Engine:
             return result
 
     @contextlib.contextmanager
-    def _timed(self, label: str) -> Iterator[None]:
+    def timed(self, label: str) -> Iterator[None]:
+        """A stage, the time of which is kept and told."""
         start = time.monotonic()
         yield
-        self.seconds[label] = self.seconds.get(label, 0.0) + time.monotonic() - start
+        self.seconds[label] = round(time.monotonic() - start, 3)
+        self.watcher.took(label, self.seconds[label])
 
 
 @contextlib.contextmanager

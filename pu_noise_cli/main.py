@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import click
 
+from . import blas
 from .errors import ClosedPipe, PunoiseError
 
 
@@ -33,6 +34,7 @@ class WithoutPandas:
 
 def main() -> NoReturn:
     """Run the command line."""
+    blas.hold_at_start()
     from .cli import cli
 
     sys.meta_path.insert(0, WithoutPandas)

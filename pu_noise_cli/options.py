@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .estimators import Settings
     from .prior import Prior
     from .rows import Rows
-    from .transform.scoring import TransformSettings
+    from .transform.training import TransformSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +187,7 @@ class TableOptions(Seeded):
 
     def transform_settings(self) -> TransformSettings:
         """What the user has fixed about the transform."""
-        from .transform.scoring import TransformSettings
+        from .transform.training import TransformSettings
 
         default = TransformSettings()
         return TransformSettings(

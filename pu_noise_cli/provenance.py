@@ -11,7 +11,7 @@ from . import __version__
 from .engine import RowsDone
 from .rows import Rows
 from .shards import Job
-from .transform.scoring import Trained
+from .transform.training import Trained
 
 SCHEMA = "punoise.provenance/1"
 

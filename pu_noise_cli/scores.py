@@ -22,8 +22,9 @@ from .rows import Chunk, Rows
 from .shards import Job
 from .sketch import FloatArray, Sketch, SketchBuilder
 from .tables import open_table, parquet_metadata
-from .transform.scoring import HonestScorer, ScoreModel, check_sizes
+from .transform.scoring import HonestScorer, ScoreModel
 from .transform.store import StoredModel, save_model
+from .transform.training import check_sizes
 
 SET_NAMES = pa.array(["unlabeled", "labeled"])
 SCORE_COLUMN = Encoding((Column("score", "number"),))

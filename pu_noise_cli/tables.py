@@ -107,9 +107,24 @@ def _read_ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
             yield batch
 
 
+def table_in_memory(name: str, table: pa.Table) -> Table:
+    """A table that is not in a file, as if it were."""
+    import pyarrow.parquet as pq
+
+    spool = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the table
+    pq.write_table(table, spool)
+    spool.flush()
+    shard = Shard(name, Format("parquet"), f"/dev/fd/{spool.fileno()}", spool)
+    return _of_shards(name, (shard,))
+
+
 def open_table(name: str) -> Table:
     """Find a table's files and read its column names; `-` is standard input."""
-    shards = _find(name)
+    return _of_shards(name, _find(name))
+
+
+def _of_shards(name: str, shards: tuple[Shard, ...]) -> Table:
+    """The table of some files, which must have the same columns, each of them once."""
     headers = []
     for shard in shards:
         with input_errors(shard.name):
@@ -118,7 +133,7 @@ def open_table(name: str) -> Table:
     for shard, header in zip(shards, headers, strict=True):
         for column, count in Counter(header).items():
             if count > 1:
-                raise InputError(f"{shard.name}: column {column!r} stands {count} times")
+                raise InputError(f"{shard.name}: column {column!r} appears {count} times")
         if odd := set(header) ^ set(first):
             raise InputError(
                 f"{shard.name}: column {min(odd)!r} is not in all shards of {name}; "

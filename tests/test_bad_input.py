@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pu_noise_cli.transform.scoring import MIN_ROWS
+from pu_noise_cli.transform.training import MIN_ROWS
 
 N = 40
 rng = np.random.default_rng(1)

@@ -20,10 +20,10 @@ from pu_noise_cli import __version__
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 VERSIONED = {
-    "recipe/meta.yaml": r'version = "(.+)"',
-    "Dockerfile": r'version="(.+)"',
-    "apptainer.def": r"version (.+)",
-    "galaxy/punoise.xml": r'token name="@TOOL_VERSION@">(.+)<',
+    "packaging/recipe/meta.yaml": r'version = "(.+)"',
+    "packaging/Dockerfile": r'version="(.+)"',
+    "packaging/apptainer.def": r"version (.+)",
+    "packaging/galaxy/punoise.xml": r'token name="@TOOL_VERSION@">(.+)<',
     "nextflow_example/main.nf": r'container "punoise:(.+)"',
     "nextflow_example/environment.yml": r"punoise=(.+)",
     "snakemake_example/environment.yaml": r"punoise =(.+)",
@@ -36,7 +36,7 @@ def test_versions_agree(name, pattern):
 
 
 def test_the_recipe_needs_what_the_package_needs():
-    recipe = (ROOT / "recipe" / "meta.yaml").read_text()
+    recipe = (ROOT / "packaging" / "recipe" / "meta.yaml").read_text()
     run = recipe.split("\n  run:\n")[1].split("\n\n")[0]
     listed = {re.sub(r"^\s*- |\s", "", line) for line in run.splitlines()}
     assert listed == {*PROJECT["dependencies"], f"python{PROJECT['requires-python']}"}
@@ -83,4 +83,4 @@ def test_planemo_accepts_the_galaxy_wrapper(tmp_path):
     planemo = own if own.exists() else shutil.which("planemo")
     if planemo is None:
         pytest.skip("planemo is not installed: make lint-galaxy")
-    run(planemo, "lint", ROOT / "galaxy", folder=tmp_path)
+    run(planemo, "lint", ROOT / "packaging" / "galaxy", folder=tmp_path)

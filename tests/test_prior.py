@@ -1,5 +1,7 @@
 """PRIOR.json: valid whatever the input, with the warnings that are due and no others."""
 
+import json
+
 import numpy as np
 import pytest
 from conftest import validated
@@ -7,7 +9,7 @@ from conftest import validated
 from pu_noise_cli.diagnosis import Case, diagnose
 from pu_noise_cli.errors import EstimationError, InputError, UsageError
 from pu_noise_cli.estimators import ESTIMATORS, Estimate, Settings
-from pu_noise_cli.prior import estimate_prior, failed_prior
+from pu_noise_cli.prior import Prior, estimate_prior, failed_prior, read_prior
 from pu_noise_cli.sketch import Sketch
 
 ON_SCORES = [name for name, estimator in ESTIMATORS.items() if estimator.needs == "scores"]
@@ -83,8 +85,52 @@ def test_feature_methods_need_features():
             estimate_prior(gaussian(), method, Settings())
 
 
-def test_a_failure_is_a_valid_document_that_says_why():
+def test_a_failure_is_a_valid_document_that_says_why(tmp_path):
     document = validated(failed_prior("all", 3, InputError("too small"), "s").to_json())
     assert document["warnings"] == [{"code": "bad-input", "message": "too small"}]
+    (tmp_path / "prior.json").write_text(json.dumps(document))
     with pytest.raises(EstimationError, match="too small"):
-        prior_shares("prior.json", document)
+        read_prior(str(tmp_path / "prior.json"))
+
+
+@pytest.mark.parametrize("method", ["auto", "bound", "msgmm"])
+def test_a_document_gives_back_the_prior_it_was_made_of(method):
+    sketch = gaussian()
+    prior = estimate_prior(sketch, method, Settings(), sample="liver")
+    read = Prior.from_json("p.json", json.loads(json.dumps(prior.to_json())))
+    assert read.to_json() == prior.to_json()
+    assert read.shares(sketch) == prior.shares(sketch)
+    assert read.name("x/prior.json") == "liver"
+
+
+WRONG = [
+    *({"alpha": x} for x in ("0.2", True, False, -0.1, 1.1, float("nan"), 10**400, [0.2])),
+    {"beta": None},
+    *({"alpha_ci": x} for x in ([0.3, 0.2], [0.1], [0.1, float("nan")], "ab", 0.2)),
+    *({"draws": x} for x in ([[0.1]], [[0.1, 2]], 7, [["a", "b"]])),
+    *({"n_labeled": x} for x in (-1, 2**70, 1.5, True)),
+    *({"warnings": x} for x in (["few-rows"], [{"code": 1, "message": "m"}], None)),
+    *({"curve": x} for x in ([1], {"a": {"proportion": [0.1]}}, {"a": 3})),
+    {"estimates": [{"method": "auto"}]},
+    {"seed": "0"},
+    {"sample": 3},
+]
+
+
+@pytest.mark.parametrize("change", WRONG, ids=str)
+def test_a_document_is_checked_whole(change):
+    document = estimate_prior(gaussian(), "bound", Settings()).to_json() | change
+    with pytest.raises(InputError, match=r"^p\.json: not a whole punoise\.prior/1 document"):
+        Prior.from_json("p.json", document)
+
+
+@pytest.mark.parametrize("learned", [True, False])
+def test_scores_that_tell_nothing_rule_nothing_out(learned):
+    """Labeled rows that score no higher: as chance has it, or because the score is turned round."""
+    for gap, reverse in ((0.0, False), (-2.0, not learned)):
+        prior = estimate_prior(gaussian(gap=gap), "auto", Settings(), learned=learned)
+        assert prior.answer is not None
+        assert prior.answer.alpha_ci == (0.0, 1.0)
+        found = {notice.code for notice in prior.notices}
+        assert "indistinguishable" in found
+        assert ("reversed-scores" in found) == reverse

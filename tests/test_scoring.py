@@ -11,8 +11,8 @@ from pu_noise_cli.engine import Engine, Local
 from pu_noise_cli.errors import EstimationError, InputError
 from pu_noise_cli.rows import Rows
 from pu_noise_cli.tables import open_table
-from pu_noise_cli.transform.scoring import TransformSettings, train
 from pu_noise_cli.transform.store import StoredModel, load_model, save_model
+from pu_noise_cli.transform.training import TransformSettings, train
 
 
 def rows_of(tmp_path, labeled: pd.DataFrame, unlabeled: pd.DataFrame, **roles) -> Rows:

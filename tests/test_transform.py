@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pu_noise_cli.errors import EstimationError
-from pu_noise_cli.transform import CLASSIFIERS, MODELS
-from pu_noise_cli.transform.base import Fit, Training
+from pu_noise_cli.transform import CLASSIFIERS, Fit, Training
 from pu_noise_cli.transform.scaling import Scaling, fit_scaling
 
 
@@ -24,7 +23,7 @@ every_classifier = pytest.mark.parametrize("name", list(CLASSIFIERS))
 
 
 def fit(name: str, training: Training, threads: int = 2, seed: int = 1) -> Fit:
-    return CLASSIFIERS[name](training, seed=seed, threads=threads, progress=lambda _: None)
+    return CLASSIFIERS[name].train(training, seed=seed, threads=threads, progress=lambda _: None)
 
 
 def auc(labeled: NDArray[np.bool_], scores: NDArray[np.float64]) -> float:
@@ -59,7 +58,7 @@ def test_a_stored_model_predicts_the_same(name: str) -> None:
     model = fit(name, training).model
     arrays = model.arrays()
     assert all(array.dtype != object for array in arrays.values())
-    again = MODELS[name].from_arrays(arrays)
+    again = CLASSIFIERS[name].model.from_arrays(arrays)
     scores = model.predict(training.features, 2)
     assert scores.shape == (360,)
     assert scores.min() >= 0
@@ -139,7 +138,7 @@ def test_constant_and_single_features(name: str) -> None:
 @every_classifier
 def test_progress_rises_to_one(name: str) -> None:
     seen: list[float] = []
-    CLASSIFIERS[name](shifted(30, 60), seed=0, threads=2, progress=seen.append)
+    CLASSIFIERS[name].train(shifted(30, 60), seed=0, threads=2, progress=seen.append)
     assert seen == sorted(seen)
     assert seen[0] > 0
     assert seen[-1] == 1

@@ -145,7 +145,7 @@ def merged(names: Sequence[str], enough: bool = True) -> Sketch:
     from ..archive import load_sketch
     from ..files import read_bytes
     from ..sketch import Sketch
-    from ..transform.scoring import check_sizes
+    from ..transform.training import check_sizes
 
     if len({os.path.realpath(name) for name in names}) < len(names):
         raise UsageError("a sketch is named twice, and its rows would count twice")

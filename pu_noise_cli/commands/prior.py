@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..engine import Engine
     from ..prior import Prior
     from ..sketch import Sketch
-    from ..transform.scoring import Trained
+    from ..transform.training import Trained
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from ..prior import DEFAULT_METHOD, Prior, failed_prior, read_prior
 from ..scores import Scores
 from ..sketch import Sketch, SketchBuilder
 from ..tables import Table, open_table
-from ..transform.scoring import check_sizes
+from ..transform.training import check_sizes
 from .aggregates import PosteriorCurve
 from .chart import Chart
 from .comparison import comparison_charts, render_comparison

@@ -1,21 +1,16 @@
-"""Classifiers of labeled against unlabeled rows, and the models that they give."""
-
-from __future__ import annotations
+"""Classifiers of labeled against unlabeled rows, one file per kind, and the models they give."""
 
 from . import auto, logistic, networks, trees
-from .base import Classifier, Model
+from .base import CLASSIFIERS, Classifier, Fit, Model, Training
 
-CLASSIFIERS: dict[str, Classifier] = {
-    "auto": auto.auto,
-    "networks": networks.networks,
-    "boosting": trees.boosting,
-    "forest": trees.forest,
-    "logistic": logistic.logistic,
-}
-MODELS: dict[str, type[Model]] = {
-    "auto": auto.Chosen,
-    "networks": networks.Networks,
-    "boosting": trees.Trees,
-    "forest": trees.Trees,
-    "logistic": logistic.Linear,
-}
+__all__ = [
+    "CLASSIFIERS",
+    "Classifier",
+    "Fit",
+    "Model",
+    "Training",
+    "auto",
+    "logistic",
+    "networks",
+    "trees",
+]

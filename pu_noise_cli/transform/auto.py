@@ -11,18 +11,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Arrays, Classifier, Fit, Matrix, Model, Progress, Training
-from .logistic import Linear, logistic
-from .networks import Networks, networks
-from .resampling import balanced
-from .trees import Trees, boosting
+from .base import CLASSIFIERS, Arrays, Fit, Matrix, Model, Progress, Training, register
+from .held_out import balanced
 
 # without the forest, which had the lowest log-loss on none of the data sets it was tried on
-CANDIDATES: dict[str, tuple[Classifier, type[Model]]] = {
-    "networks": (networks, Networks),
-    "boosting": (boosting, Trees),
-    "logistic": (logistic, Linear),
-}
+CANDIDATES = ("networks", "boosting", "logistic")
 
 
 @dataclass(frozen=True)
@@ -44,18 +37,19 @@ class Chosen:
     def from_arrays(cls, arrays: Arrays) -> Self:
         """The model that arrays() came from."""
         kind = str(arrays["kind"])
-        return cls(kind, CANDIDATES[kind][1].from_arrays(arrays))
+        return cls(kind, CLASSIFIERS[kind].model.from_arrays(arrays))
 
 
+@register("auto", Chosen)
 def auto(training: Training, *, seed: int, threads: int, progress: Progress) -> Fit:
     """The candidate whose out-of-bag or out-of-fold scores have the lowest log-loss."""
     fits = {}
-    for done, (kind, (classifier, _)) in enumerate(CANDIDATES.items()):
+    for done, kind in enumerate(CANDIDATES):
 
         def part(share: float, done: int = done) -> None:
             progress((done + share) / len(CANDIDATES))
 
-        fits[kind] = classifier(training, seed=seed, threads=threads, progress=part)
+        fits[kind] = CLASSIFIERS[kind].train(training, seed=seed, threads=threads, progress=part)
     best = min(fits, key=lambda kind: log_loss(fits[kind].scores, training.labeled))
     return Fit(Chosen(best, fits[best].model), fits[best].scores)
 

@@ -1,4 +1,4 @@
-"""What a classifier of labeled against unlabeled rows takes and gives."""
+"""What a classifier takes and gives, and the registry that each enters where it is defined."""
 
 from __future__ import annotations
 
@@ -45,9 +45,31 @@ class Fit:
     scores: NDArray[np.float64]  # (n,), out-of-bag or out-of-fold
 
 
-class Classifier(Protocol):
+class Train(Protocol):
     """Trains a model; the same seed gives the same bytes for any number of threads."""
 
     def __call__(
         self, training: Training, *, seed: int, threads: int, progress: Progress
     ) -> Fit: ...
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A named way to tell labeled from unlabeled rows, and the kind of model that it gives."""
+
+    name: str
+    train: Train
+    model: type[Model]
+
+
+CLASSIFIERS: dict[str, Classifier] = {}
+
+
+def register(name: str, model: type[Model]) -> Callable[[Train], Train]:
+    """Enter a classifier under its name."""
+
+    def enter(function: Train) -> Train:
+        CLASSIFIERS[name] = Classifier(name, function, model)
+        return function
+
+    return enter

@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Arrays, Fit, Matrix, Progress, Training
-from .resampling import Units, balanced
+from .base import Arrays, Fit, Matrix, Progress, Training, register
+from .held_out import Units, balanced
 from .threads import by_chunks, in_threads
 
 FOLDS = 5
@@ -27,7 +27,11 @@ class Linear:
         from scipy.special import expit
 
         def score(rows: Matrix) -> NDArray[np.float64]:
-            return np.asarray(expit(rows @ self.coefficients + self.intercept))
+            # column by column: in a product by BLAS the place of a row shows in its last digits
+            logit = np.full(len(rows), self.intercept)
+            for column, coefficient in zip(rows.T, self.coefficients, strict=True):
+                logit += coefficient * column
+            return np.asarray(expit(logit))
 
         return by_chunks(score, features, threads)
 
@@ -41,6 +45,7 @@ class Linear:
         return cls(np.asarray(arrays["coefficients"], dtype=np.float64), float(arrays["intercept"]))
 
 
+@register("logistic", Linear)
 def logistic(training: Training, *, seed: int, threads: int, progress: Progress) -> Fit:
     """L2 logistic regression out of fold; the model has the folds' mean coefficients."""
     from sklearn.linear_model import LogisticRegression

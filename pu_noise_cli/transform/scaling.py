@@ -28,7 +28,7 @@ class Scaling:
         n, d = features.shape
         if d != len(self.first) - 1:
             raise ValueError(f"{d} columns where the scaling has {len(self.first) - 1}")
-        out = np.empty((n, d), dtype=np.float32)
+        out = np.empty((n, d), dtype=np.float32, order="F")
 
         def scale(j: int) -> None:
             knots = slice(self.first[j], self.first[j + 1])
@@ -76,9 +76,9 @@ def _fit_column(column: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArr
         return np.zeros(1), np.zeros(1)
     share = counts / counts.sum()
     scores = ndtri(np.cumsum(share) - share / 2)
-    scores -= share @ scores
+    scores -= (share * scores).sum()  # not @, whose last digits depend on BLAS's threads
     # the bound is for values so rare that they would stand out as outliers do
-    scores /= max(np.sqrt(share @ scores**2), np.abs(scores).max() / FARTHEST)
+    scores /= max(np.sqrt((share * scores**2).sum()), np.abs(scores).max() / FARTHEST)
     if len(values) > KNOTS:
         even = np.searchsorted(scores, np.linspace(scores[0], scores[-1], KNOTS))
         even = np.unique(np.minimum(even, len(values) - 1))

@@ -11,7 +11,7 @@ from ..archive import read_archive, sketch_arrays, sketch_of, write_archive
 from ..encoding import Encoding
 from ..errors import InputError
 from ..sketch import Sketch
-from . import MODELS
+from . import CLASSIFIERS
 from .base import Arrays, Model
 from .crossfit import CrossFit, GroupFolds
 from .scaling import Scaling
@@ -75,7 +75,7 @@ def _score_model(header: dict[str, Any], arrays: Arrays) -> ScoreModel:
     if kind is None:
         return ScoreModel(encoding, lower_is_positive=header["lower_is_positive"])
     scaling = Scaling.from_arrays(_part(arrays, "scaling."))
-    model = MODELS[kind].from_arrays(_part(arrays, "model."))
+    model = CLASSIFIERS[kind].model.from_arrays(_part(arrays, "model."))
     nothing = np.zeros((1, len(encoding.feature_names)))
     model.predict(scaling.apply(nothing), 1)  # parts that do not fit fail here
     return ScoreModel(encoding, kind, scaling, model)
@@ -84,7 +84,7 @@ def _score_model(header: dict[str, Any], arrays: Arrays) -> ScoreModel:
 def _scorer(header: dict[str, Any], arrays: Arrays, model: ScoreModel) -> HonestScorer:
     cross_fit = None
     if "folds" in header:
-        kind: type[Model] = MODELS[header["classifier"]]
+        kind: type[Model] = CLASSIFIERS[header["classifier"]].model
         folds = GroupFolds(header["folds"]["dealt"], header["folds"]["seed"])
         numbers = sorted({key.split(".")[0] for key in arrays if key.startswith("fold")})
         cross_fit = CrossFit(

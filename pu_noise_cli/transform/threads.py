@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from .base import Matrix, Progress
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-CHUNK = 4096  # rows whose hidden units or nodes fit into a core's cache
+CHUNK = 4864  # rows at a time: some dozen tiles of the networks
 
 
 def chunks(n: int) -> Iterator[slice]:
@@ -23,22 +24,28 @@ def chunks(n: int) -> Iterator[slice]:
     return (slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK))
 
 
+@functools.cache
+def _blas() -> ThreadpoolController:
+    """The BLAS that numpy calls; finding it takes longer than limiting it."""
+    return ThreadpoolController().select(user_api="blas")
+
+
 def by_chunks(
     score: Callable[[Matrix], NDArray[np.floating[Any]]], features: Matrix, threads: int
 ) -> NDArray[np.float64]:
     """score(rows) of all rows, shape (n,), CHUNK rows at a time.
 
-    The last chunk is filled up: BLAS sums the rows of a smaller matrix in another order, and a
-    row's score is not to depend on how the table was cut.
+    What score says of a row must not depend on the other rows, nor on the row's place among them.
     """
+    out = np.empty(len(features))
 
-    def scored(part: slice) -> NDArray[np.float64]:
-        rows = features[part]
-        if len(rows) < CHUNK:
-            rows = np.concatenate([rows, np.zeros((CHUNK - len(rows), rows.shape[1]), rows.dtype)])
-        return score(rows)[: part.stop - part.start].astype(np.float64)
+    def fill(part: slice) -> None:
+        out[part] = score(features[part])
 
-    return np.concatenate([np.zeros(0), *in_threads(scored, chunks(len(features)), threads)])
+    with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(fill, chunks(len(features))):
+            pass
+    return out
 
 
 def in_threads(

@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Arrays, Fit, Matrix, Progress, Training
-from .resampling import Units, balanced
+from .base import Arrays, Fit, Matrix, Progress, Training, register
+from .held_out import Units, balanced
 from .threads import by_chunks, in_threads
 
 FOLDS = 5
@@ -113,6 +113,7 @@ def _all(parts: Sequence[Trees], divisor: int, is_logit: bool) -> Trees:
     )
 
 
+@register("boosting", Trees)
 def boosting(training: Training, *, seed: int, threads: int, progress: Progress) -> Fit:
     """Gradient boosting out of fold; the model is the mean logit of the folds' models."""
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -147,6 +148,7 @@ def boosting(training: Training, *, seed: int, threads: int, progress: Progress)
     return Fit(_all(parts, divisor=folds, is_logit=True), scores)
 
 
+@register("forest", Trees)
 def forest(training: Training, *, seed: int, threads: int, progress: Progress) -> Fit:
     """Random forest out of bag."""
     from sklearn.tree import DecisionTreeClassifier

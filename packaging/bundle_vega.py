@@ -1,6 +1,6 @@
 """Make pu_noise_cli/report/assets/vega.js: Vega, Vega-Lite and Vega-Embed in one script.
 
-Run it with the `report` extra installed to move to another version: python tools/bundle_vega.py
+Run it with the `report` extra installed to move to another version: python packaging/bundle_vega.py
 """
 
 from __future__ import annotations

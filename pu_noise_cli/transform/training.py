@@ -1,0 +1,203 @@
+"""Tables to a trained model: sample the rows, encode and scale them, train the classifier."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..encoding import Encoding, Profiler
+from ..errors import InputError, UsageError
+from ..notices import Notice, declare
+from ..rows import Chunk, Rows
+from . import CLASSIFIERS
+from .base import Fit, Progress, Training
+from .crossfit import FOLDS, cross_fit
+from .row_sample import RowSample
+from .scaling import fit_scaling
+from .scoring import HonestScorer, ScoreModel, TrainingFile
+
+MIN_ROWS = 20
+MAX_TRAIN_VALUES = 1 << 25  # in the feature matrix: wide tables train on fewer rows
+LEAK_AUC = 0.9995
+LEAK = declare(
+    "leaking-column",
+    "One column alone tells the two tables apart.",
+    "If it says how a row came to be labeled, leave it out with --drop-columns; if it is real "
+    "biology, keep it.",
+)
+
+
+@dataclass(frozen=True)
+class TransformSettings:
+    """What the user may fix about the transform."""
+
+    classifier: str = "networks"
+    train: bool | None = None  # False: the one feature is the score; None: if there is just one
+    lower_is_positive: bool = False
+    max_train_rows: int = 100_000
+    na: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    seed: int = 0
+    threads: int = 1
+    only_to_learn: tuple[str, ...] = ()  # options given that a column used as the score ignores
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training gives: the scorer, and what was noticed about the rows."""
+
+    scorer: HonestScorer
+    n_labeled: int
+    n_unlabeled: int
+    columns: list[dict[str, Any]]
+    notices: tuple[Notice, ...]
+
+    @property
+    def model(self) -> ScoreModel:
+        return self.scorer.model
+
+    @property
+    def learned(self) -> bool:
+        """Whether the score is a classifier's, not a column as it stands."""
+        return self.model.model is not None
+
+
+def train(
+    rows: Rows, settings: TransformSettings, progress: Progress = lambda share: None
+) -> Trained:
+    """Learn to tell labeled from unlabeled rows, on a sample where there are many."""
+    profiler = Profiler(rows, settings.na, settings.categorical)
+    size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features))
+    labeled, unlabeled = RowSample(size // 2, settings.seed), RowSample(size, settings.seed)
+    seen: Counter[tuple[int, str]] = Counter()
+    for chunk in rows.chunks([*rows.features, *rows.id_and_group]):
+        seen[chunk.table, chunk.file] += chunk.batch.num_rows
+        profiler.add(chunk)
+        rows.groups(chunk)  # all must have one, whether sampled or not
+        labeled.add(chunk, chunk.labeled)
+        unlabeled.add(chunk, ~chunk.labeled)
+    check_sizes(rows.tables[0].name, labeled.seen, unlabeled.seen, rows.tables[-1].name)
+    profiler.finish(rows)
+    labeled.cut(size // 2)
+    unlabeled.cut(size - len(labeled))
+    encoding, notices = profiler.encoding()
+    trained = partial(
+        Trained, n_labeled=labeled.seen, n_unlabeled=unlabeled.seen, columns=profiler.summary()
+    )
+    scorer = partial(HonestScorer, files=_files(rows, seen), group_column=rows.group_column)
+    if _is_score(encoding, settings):
+        as_it_is = scorer(
+            model=ScoreModel(encoding, lower_is_positive=settings.lower_is_positive),
+            places=np.empty((0, 2), np.int64),
+            scores=np.empty(0),
+        )
+        return trained(scorer=as_it_is, notices=tuple(notices))
+    chunks = labeled.chunks + unlabeled.chunks
+    raw = np.concatenate([encoding.encode(chunk) for chunk in chunks])
+    scaling = fit_scaling(raw)
+    is_labeled = np.repeat([True, False], [len(labeled), len(unlabeled)])
+    names = _group_names(rows, chunks)
+    training = Training(scaling.apply(raw), is_labeled, _group_numbers(names))
+    sampled = len(is_labeled) < labeled.seen + unlabeled.seen
+    cross_fitted = names is not None and sampled
+    fits = FOLDS + 1 if cross_fitted else 1
+
+    def fit_part(part: Training, done: int) -> Fit:
+        return CLASSIFIERS[settings.classifier].train(
+            part,
+            seed=settings.seed,
+            threads=settings.threads,
+            progress=lambda share: progress((done + share) / fits),
+        )
+
+    crossed = cross_fit(training, names, settings.seed, fit_part) if cross_fitted else None
+    fit = fit_part(training, fits - 1)
+    learned = scorer(
+        model=ScoreModel(encoding, settings.classifier, scaling, fit.model),
+        places=np.concatenate([labeled.places, unlabeled.places]),
+        scores=fit.scores,
+        cross_fit=crossed,
+    )
+    return trained(scorer=learned, notices=(*notices, *_leaks(encoding, training)))
+
+
+def _files(rows: Rows, seen: Mapping[tuple[int, str], int]) -> tuple[tuple[TrainingFile, ...], ...]:
+    """The files of each table, given how many rows each was seen to have."""
+    tables = []
+    for position, table in enumerate(rows.tables):
+        files, first_row = [], 0
+        for shard in table.shards:
+            count = seen.get((position, shard.name), 0)
+            files.append(TrainingFile(os.path.basename(shard.name), first_row, count))
+            first_row += count
+        tables.append(tuple(files))
+    return tuple(tables)
+
+
+def check_sizes(name: str, n_labeled: int, n_unlabeled: int, other: str | None = None) -> None:
+    """Stop where either sample is too small to say anything; `other` has the unlabeled rows."""
+    for kind, count, file in (
+        ("labeled", n_labeled, name),
+        ("unlabeled", n_unlabeled, other or name),
+    ):
+        if count < MIN_ROWS:
+            raise InputError(f"{file}: {count} {kind} rows; at least {MIN_ROWS} are needed")
+
+
+def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
+    """Whether the features are one numeric column, to be used as the score that it is."""
+    can = len(encoding.columns) == 1 and encoding.columns[0].kind == "number"
+    if settings.train is False and not can:
+        names = [column.name for column in encoding.columns]
+        if len(names) == 1:
+            raise InputError(f"column {names[0]!r} does not hold numbers and cannot be the score")
+        raise UsageError(
+            f"--no-transform takes one numeric column as the score, not {', '.join(names[:8])}; "
+            "choose it with --score-column"
+        )
+    as_is = can and settings.train is not True
+    if settings.lower_is_positive and not as_is:
+        raise UsageError("--lower-is-positive is for a score column; a transform learns its sign")
+    if as_is and settings.only_to_learn:
+        raise UsageError(
+            f"{settings.only_to_learn[0]} does nothing here: column {encoding.columns[0].name!r} "
+            "is used as the score, and no score is learned (--transform would)"
+        )
+    return as_is
+
+
+def _group_names(rows: Rows, chunks: list[Chunk]) -> pa.Array | None:
+    if rows.group_column is None:
+        return None
+    return pa.concat_arrays([rows.groups(chunk) for chunk in chunks])
+
+
+def _group_numbers(names: pa.Array | None) -> NDArray[np.int64] | None:
+    if names is None:
+        return None
+    return np.asarray(names.dictionary_encode().indices).astype(np.int64)
+
+
+def _leaks(encoding: Encoding, training: Training) -> list[Notice]:
+    """Features that alone tell labeled from unlabeled rows: more likely a leak than biology."""
+    notices = []
+    for name, values in zip(encoding.feature_names, training.features.T, strict=True):
+        labeled, unlabeled = values[training.labeled], np.sort(values[~training.labeled])
+        below = [np.searchsorted(unlabeled, labeled, side).mean() for side in ("left", "right")]
+        auc = sum(below) / (2 * len(unlabeled))
+        if max(auc, 1 - auc) > LEAK_AUC:
+            notices.append(
+                LEAK(
+                    f"column {name!r} alone tells labeled from unlabeled rows (AUC {auc:.4f}); "
+                    "if it says how a row came to be labeled, leave it out with --drop-columns"
+                )
+            )
+    return notices

@@ -1,0 +1,169 @@
+"""The same bytes whatever the threads, the engine and a row's place; also under other kernels.
+
+A run of this file tests the kernels that OpenBLAS takes for this processor, or those that
+OPENBLAS_CORETYPE names; a row's place is tried under all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy._core._multiarray_umath import __cpu_features__ as cpu
+
+# the kernels of OpenBLAS, and what the processor must have for them
+KERNELS = {
+    "Nehalem": "SSE42",
+    "Sandybridge": "AVX",
+    "Haswell": "AVX2",
+    "Zen": "AVX2",
+    "SkylakeX": "AVX512_SKX",
+}
+SIZES = (70_001, 1, 99_999, 40_000)  # of the unlabeled files
+
+PLACES = """
+import numpy as np, sys
+from threadpoolctl import threadpool_info
+from pu_noise_cli.transform.logistic import Linear
+from pu_noise_cli.transform.networks import BaggedNetworks
+
+(taken,) = {part["architecture"] for part in threadpool_info()}
+assert taken in ("%s", "Haswell"), taken  # which is also Zen's, in a build that knows fewer
+rng = np.random.default_rng(0)
+for d in (1, 7, 8, 13, 20, 126, 400):
+    shapes = ((d, 500), (500,), (500,), (100,))
+    weights = [rng.normal(scale=d**-0.5, size=shape).astype(np.float32) for shape in shapes]
+    for model in (BaggedNetworks(*weights), Linear(rng.normal(size=d), 0.1)):
+        rows = rng.normal(size=(3, d)).astype(np.float32)
+        scores = model.predict(np.repeat(rows, 700, axis=0), 1).reshape(3, 700)
+        assert (scores == scores[:, :1]).all(), (d, type(model).__name__)
+"""
+
+
+def environment(**variables: object) -> dict[str, str]:
+    return {**os.environ, **{name: str(value) for name, value in variables.items()}}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_score_does_not_depend_on_the_place_of_the_row(kernel: str) -> None:
+    if not cpu.get(KERNELS[kernel], False):
+        pytest.skip(f"the processor lacks {KERNELS[kernel]}")
+    command = [sys.executable, "-c", PLACES % kernel]
+    subprocess.run(command, env=environment(OPENBLAS_CORETYPE=kernel), check=True)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The options that name two tables; 3,000 labeled rows, more than 200,000 unlabeled ones."""
+    folder = tmp_path_factory.mktemp("tables")
+    rng = np.random.default_rng(0)
+
+    def write(name: str, n: int, share: float) -> None:
+        x = rng.normal(size=(n, 8)) + (rng.random(n) < share)[:, None]
+        frame = pd.DataFrame(x, columns=[f"x{i}" for i in range(8)])
+        frame.to_parquet(folder / name, row_group_size=30_000)
+
+    write("labeled.parquet", 3000, 0.9)
+    (folder / "unlabeled").mkdir()
+    for i, n in enumerate(SIZES):
+        write(f"unlabeled/{i}.parquet", n, 0.2)
+    return ["--labeled", f"{folder}/labeled.parquet", "--unlabeled", f"{folder}/unlabeled"]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "provenance.json"
+    }
+
+
+@pytest.fixture(scope="module")
+def run(tables: list[str], tmp_path_factory: pytest.TempPathFactory):
+    """Runs on the tables in a process of its own; gives the folder of what was written."""
+
+    def call(*options: object, **variables: object) -> Path:
+        folder = tmp_path_factory.mktemp("run")
+        command = ["run", *tables, "--max-train-rows", 30_000, "--out-dir", folder, *options]
+        subprocess.run(
+            [sys.executable, "-m", "pu_noise_cli", *map(str, command)],
+            env=environment(**variables),
+            check=True,
+            capture_output=True,
+        )
+        return folder
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def plain(run) -> Path:
+    return run("--threads", 1, OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1)
+
+
+@pytest.fixture(scope="module")
+def sharded(run) -> Path:
+    return run("--shards", "--threads", 1, OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1)
+
+
+@pytest.mark.parametrize(("blas", "threads"), [(2, 2), (4, 8)])
+def test_threads_change_no_byte(run, plain, blas, threads):
+    again = run("--threads", threads, OMP_NUM_THREADS=blas, OPENBLAS_NUM_THREADS=blas)
+    assert contents(again) == contents(plain)
+
+
+def test_threads_change_no_byte_of_shards(run, sharded):
+    again = run("--shards", "--threads", 2, OMP_NUM_THREADS=4, OPENBLAS_NUM_THREADS=4)
+    assert contents(again) == contents(sharded)
+
+
+def test_shards_hold_what_the_plain_run_writes(plain, sharded):
+    for name in ("prior.json", "model.punoise"):
+        assert (sharded / name).read_bytes() == (plain / name).read_bytes()
+    for name in ("scores", "posterior"):
+        labeled = sharded / name / "labeled-labeled.parquet"
+        parts = [labeled, *(sharded / name / f"unlabeled-{i}.parquet" for i in range(len(SIZES)))]
+        whole = pd.concat([pd.read_parquet(part) for part in parts], ignore_index=True)
+        assert len(whole) == 3000 + sum(SIZES)
+        pd.testing.assert_frame_equal(
+            whole, pd.read_parquet(plain / f"{name}.parquet"), check_exact=True
+        )
+
+
+@contextlib.contextmanager
+def process(log: Path, module: str, *options: object, **variables: object) -> Iterator[None]:
+    with log.open("w") as file:
+        command = [sys.executable, "-m", module, *map(str, options)]
+        started = subprocess.Popen(
+            command, env=environment(**variables), stdout=file, stderr=file, cwd=log.parent
+        )
+        try:
+            yield
+        finally:
+            started.terminate()
+            started.wait()
+
+
+def test_dask_writes_the_bytes_of_the_plain_shards(run, sharded, tmp_path):
+    """The worker runs two tasks at once, in a process whose BLAS was started with four threads."""
+    pytest.importorskip("distributed")
+    found = tmp_path / "scheduler.json"
+    at = ("--scheduler-file", found)
+    scheduler = ("distributed.cli.dask_scheduler", *at, "--host", "127.0.0.1", "--port", 0)
+    worker = ("distributed.cli.dask_worker", *at, "--no-nanny", "--nthreads", 2)
+    with process(tmp_path / "scheduler.log", *scheduler, "--no-dashboard"):
+        deadline = time.monotonic() + 60
+        while not found.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        several = {"OMP_NUM_THREADS": 4, "OPENBLAS_NUM_THREADS": 4}
+        with process(tmp_path / "worker.log", *worker, "--no-dashboard", **several):
+            again = run("--dask", found)
+    assert contents(again) == contents(sharded)
