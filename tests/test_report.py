@@ -162,7 +162,7 @@ def test_comfort_is_given_only_where_the_intervals_allow_it(alpha, interval, bet
     section = page.split('<section id="warnings"')[1].split("</section>")[0]
     assert ("nothing unusual" in section) == calm
     assert ('class="good"' in page) == calm
-    assert "None" in section
+    assert "No warnings" in section
     is_wide = not calm and interval is not None
     assert ("wide. Where positives and negatives overlap" in page) == is_wide
 

@@ -163,10 +163,12 @@ def _warnings(content: ReportContent, names: Names) -> str:
 def _calm_text(answer: Estimate) -> str:
     """What is said where there is no warning: no comfort where the estimates are uncertain."""
     if wide := _wide_shares(answer):
-        return f"<p>None, but {' and '.join(wide)} can only be told within a wide interval.</p>"
+        return f"<p>No warnings, but the interval of {' and of '.join(wide)} is wide.</p>"
     if answer.alpha_ci is None or answer.beta_ci is None:
-        return "<p>None, but the estimates come without intervals.</p>"
-    return '<p class="good">None: nothing unusual was found in the data or the estimates.</p>'
+        return "<p>No warnings, but the estimates come without intervals.</p>"
+    return (
+        '<p class="good">No warnings: nothing unusual was found in the data or the estimates.</p>'
+    )
 
 
 # Texts beside the charts
@@ -193,9 +195,9 @@ def _roc_text(content: ReportContent) -> str:
     if content.prior.auc is not None:
         rows.append(["positives against negatives, corrected", f"{content.prior.auc:.3f}"])
     return (
-        "<p>Some labels are wrong and some unlabeled rows are positive, so the observed curve "
-        "understates how well the score separates the two classes. The AUC is corrected by α and "
-        "β. The recovered curve counts each unlabeled row as positive to the degree of its "
+        "<p>Labels can be wrong and unlabeled rows can be positive, so the observed curve "
+        "understates how well the score separates the two classes. The corrected AUC follows from "
+        "the observed one, α and β. The recovered curve weights each unlabeled row by its "
         "posterior, so the area under it can differ a little from the corrected AUC.</p>"
         + table("Area under the curve", ["", "AUC"], rows)
     )
