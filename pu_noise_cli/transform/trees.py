@@ -15,6 +15,7 @@ from .threads import by_chunks, in_threads
 
 FOLDS = 5
 ROUNDS = 100
+BINS = 32  # as good as 255 on normal scores, at a fifth of the time where columns are many
 FOREST_BLOCKS = 20
 TREES_PER_BLOCK = 10
 
@@ -130,6 +131,7 @@ def boosting(training: Training, *, seed: int, threads: int, progress: Progress)
             learning_rate=0.05,
             max_iter=ROUNDS,
             max_leaf_nodes=15,
+            max_bins=BINS,
             min_samples_leaf=min(20, int(labeled.sum()) // 4 + 1),
             early_stopping=False,
             random_state=seeds[held_out],
