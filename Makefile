@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo example test test-slurm lint-galaxy check clean
+.PHONY: demo example example-nextflow test test-slurm lint-galaxy lint-nextflow check clean
 
 demo: $(VENV)/.punoise
 	$(BIN)/punoise simulate --out-dir demo --alpha 0.2 --beta 0.95
@@ -13,6 +13,10 @@ demo: $(VENV)/.punoise
 example: $(VENV)/.workflow
 	cd snakemake_example && PATH="$(abspath $(BIN)):$$PATH" snakemake --cores 2
 	@cat snakemake_example/results/summary.tsv
+
+example-nextflow: $(VENV)/.nextflow
+	cd nextflow_example && PATH="$(abspath $(BIN)):$$PATH" nextflow run main.nf -params-file example.yaml -ansi-log false
+	@cat nextflow_example/results/summary.tsv
 
 test: $(VENV)/.workflow
 	$(BIN)/python -m pytest -n 2
@@ -47,5 +51,10 @@ $(VENV)/.planemo: $(VENV)/.installed  # pins much, so it has an environment of i
 	$(VENV)/planemo/bin/python -m pip install --quiet --disable-pip-version-check planemo
 	@touch $@
 
+$(VENV)/.nextflow: nextflow_example/pom.xml nextflow_example/get_nextflow.sh | $(VENV)/.punoise
+	nextflow_example/get_nextflow.sh $(VENV)/nextflow $(BIN)/nextflow
+	@touch $@
+
 clean:
-	rm -rf $(VENV) demo $(addprefix snakemake_example/,benchmarks inputs logs results .snakemake)
+	rm -rf $(VENV) demo $(addprefix snakemake_example/,benchmarks inputs logs results .snakemake) \
+		$(addprefix nextflow_example/,results work .nextflow .nextflow.log*)
