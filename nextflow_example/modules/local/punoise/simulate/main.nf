@@ -30,6 +30,6 @@ process PUNOISE_SIMULATE {
     prefix = task.ext.prefix ?: "${meta.id}"
     """
     mkdir -p '${prefix}'
-    touch '${prefix}/labeled.csv' '${prefix}/unlabeled.csv' '${prefix}/truth.csv'
+    seq 2 | tee '${prefix}/labeled.csv' '${prefix}/unlabeled.csv' > '${prefix}/truth.csv'
     """
 }
