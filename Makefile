@@ -27,6 +27,9 @@ test-slurm: $(VENV)/.workflow  # as root; starts a one-node SLURM of its own
 lint-galaxy: $(VENV)/.planemo
 	PATH="$(abspath $(BIN)):$$PATH" $(VENV)/planemo/bin/planemo lint galaxy
 
+lint-nextflow: $(VENV)/.nf-core $(VENV)/.nextflow $(VENV)/.installed
+	$(BIN)/python -m pytest tests/test_nextflow.py -k nf_core
+
 check: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -49,6 +52,11 @@ $(VENV)/.workflow: $(VENV)/.installed
 $(VENV)/.planemo: $(VENV)/.installed  # pins much, so it has an environment of its own
 	$(PYTHON) -m venv $(VENV)/planemo
 	$(VENV)/planemo/bin/python -m pip install --quiet --disable-pip-version-check planemo
+	@touch $@
+
+$(VENV)/.nf-core: $(VENV)/.punoise  # the same
+	$(PYTHON) -m venv $(VENV)/nf-core
+	$(VENV)/nf-core/bin/python -m pip install --quiet --disable-pip-version-check 'nf-core>=4.2,<5'
 	@touch $@
 
 $(VENV)/.nextflow: nextflow_example/pom.xml nextflow_example/get_nextflow.sh | $(VENV)/.punoise
