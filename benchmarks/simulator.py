@@ -104,13 +104,13 @@ def draw(
 # Shares and sizes
 
 
-def draw_shares(rng: Rng) -> tuple[float, float]:
+def draw_shares(rng: Rng, fall: float = prior.FALL) -> tuple[float, float]:
     """α and β as the prior has them that `auto` assumes."""
     while True:
         if rng.random() < prior.LOG_UNIFORM:
             alpha = log_uniform(rng, *prior.SMALL_ALPHA)
         else:
-            alpha = 1 - np.sqrt(rng.random())
+            alpha = 1 - rng.random() ** (1 / (1 + fall))
         piece = rng.choice(len(prior.BETA_PIECES), p=[share for share, _, _ in prior.BETA_PIECES])
         beta = rng.uniform(*prior.BETA_PIECES[piece][1:])
         if beta - alpha >= prior.LEAST_EXCESS:
@@ -422,7 +422,7 @@ def learned(rng: Rng, classifier: Callable[[int, Rng], Any] | None = None) -> Le
     while True:
         x, y = feature_table(12_000, rng)
         rows = {c: rng.permutation(np.flatnonzero(y == c)) for c in (True, False)}
-        alpha, beta = draw_shares(rng)
+        alpha, beta = draw_shares(rng, prior.SIMULATED_FALL)
         n_labeled = int(log_uniform(rng, 60, 2500))
         n_unlabeled = int(log_uniform(rng, 300, 5000))
         # what the training sample takes of each class; the rest is to be scored

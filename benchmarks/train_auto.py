@@ -4,8 +4,8 @@ OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/train_auto.py
 
 The same seed gives the same weights, whatever the number of processes. The first 180,000 examples
 come from 12,000 feature tables, each scored by a classifier of its own, the other 160,000 from
-40,000 pairs of densities. α and β are drawn from the prior that `auto` assumes, whatever the
-classes, so that what the networks learn beyond it is the likelihood.
+40,000 pairs of densities. α and β are drawn from a prior, whatever the classes, so that what the
+networks learn beyond it is the likelihood.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import simulator
 from numpy.typing import NDArray
 
 from pu_noise_cli.estimators import auto
+from pu_noise_cli.estimators.assumptions import SIMULATED_FALL
 from pu_noise_cli.estimators.belief import Belief
 from pu_noise_cli.estimators.summary import summarise
 
@@ -87,7 +88,9 @@ def _examples(
     weight = classes.plausibility
     rows = []
     for _ in range(count):
-        problem = simulator.draw(classes, *simulator.draw_shares(rng), *sizes(), rng)
+        problem = simulator.draw(
+            classes, *simulator.draw_shares(rng, SIMULATED_FALL), *sizes(), rng
+        )
         rows.append((summarise(problem.sketch), problem.alpha, problem.beta, weight))
     return rows
 
@@ -178,7 +181,7 @@ def _between(nodes: NDArray[np.float64], x: Array) -> tuple[NDArray[np.int64], A
 def grid() -> tuple[Array, Array]:
     """The basis, shape (outputs, cells), and the logarithm of the prior, shape (cells,)."""
     with np.errstate(divide="ignore"):
-        log_prior = np.maximum(np.log(auto.prior().ravel()), IMPOSSIBLE)
+        log_prior = np.maximum(np.log(auto.prior(SIMULATED_FALL).ravel()), IMPOSSIBLE)
     return auto.basis().astype(np.float32), log_prior.astype(np.float32)
 
 
@@ -250,7 +253,7 @@ def held_out_figures(networks: auto.Networks, examples: Examples) -> str:
     rows = []
     for features, shares in zip(examples.features, examples.shares, strict=True):
         log_likelihood = networks.log_likelihood(features.astype(np.float64))
-        prior = Belief(auto.ALPHA, auto.BETA, auto.prior())
+        prior = Belief(auto.ALPHA, auto.BETA, auto.prior(SIMULATED_FALL))
         belief = prior.given(np.exp(log_likelihood - log_likelihood.max()))
         errors = np.abs(np.array(belief.means) - shares)
         intervals = zip(belief.interval(auto.LEVEL), shares, strict=True)

@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import Notice
 from ..sketch import FloatArray, Sketch
 from .assumptions import (
+    FALL,
     assumed,
     hats,
     prior_mass,
@@ -75,9 +76,9 @@ def basis() -> FloatArray:
 
 
 @cache
-def prior() -> FloatArray:
+def prior(fall: float = FALL) -> FloatArray:
     """The prior on the grid, shape (k, m)."""
-    return prior_mass(ALPHA, BETA)
+    return prior_mass(ALPHA, BETA, fall)
 
 
 @dataclass(frozen=True)
