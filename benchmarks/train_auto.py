@@ -3,8 +3,8 @@
 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/train_auto.py
 
 The same seed gives the same weights, whatever the number of processes. The first 180,000 examples
-come from 12,000 feature tables, each scored by a classifier of its own, the other 160,000 from
-40,000 pairs of densities. α and β are drawn from a prior, whatever the classes, so that what the
+come from 12,000 feature tables, each scored by a classifier of its own, the other 80,000 from
+20,000 pairs of densities. α and β are drawn from a prior, whatever the classes, so that what the
 networks learn beyond it is the likelihood.
 """
 
@@ -31,7 +31,7 @@ from pu_noise_cli.estimators.summary import summarise
 Array = NDArray[np.float32]
 
 TABLES, DRAWS_PER_TABLE = 12_000, 15
-DENSITIES, DRAWS_PER_DENSITY = 40_000, 4
+DENSITIES, DRAWS_PER_DENSITY = 20_000, 4
 HELD_OUT = 0.05  # of the tables and densities, to measure on
 MEMBERS = 4
 HIDDEN = (256, 128)
@@ -88,9 +88,8 @@ def _examples(
     weight = classes.plausibility
     rows = []
     for _ in range(count):
-        problem = simulator.draw(
-            classes, *simulator.draw_shares(rng, SIMULATED_FALL), *sizes(), rng
-        )
+        shares = simulator.draw_shares(rng, SIMULATED_FALL)
+        problem = simulator.draw(classes, *shares, *sizes(), rng)
         rows.append((summarise(problem.sketch), problem.alpha, problem.beta, weight))
     return rows
 
