@@ -13,9 +13,10 @@ import numpy as np
 
 from pu_noise_cli.calibration import Calibration, calibrate
 from pu_noise_cli.errors import InputError
+from pu_noise_cli.estimation import estimate_prior, failed_prior
 from pu_noise_cli.estimators import Settings
 from pu_noise_cli.notices import Notice
-from pu_noise_cli.prior import Prior, estimate_prior, failed_prior
+from pu_noise_cli.prior import Prior
 from pu_noise_cli.provenance import SCHEMA
 from pu_noise_cli.report.aggregates import PosteriorCurve
 from pu_noise_cli.report.content import (

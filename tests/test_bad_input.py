@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from pu_noise_cli.errors import InputError
-from pu_noise_cli.prior import failed_prior
+from pu_noise_cli.estimation import failed_prior
 from pu_noise_cli.transform.training import MIN_ROWS
 
 N = 40

@@ -39,7 +39,7 @@ class Estimating(TableOptions, EstimationOptions, OnFailure, Strict):
 
     def failed_prior(self, error: PunoiseError, console: Console) -> Prior:
         """The prior to write in spite of an error, or the error where none is wanted."""
-        from ..prior import failed_prior
+        from ..estimation import failed_prior
 
         if self.on_failure != "write":
             raise error
@@ -152,7 +152,7 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
     """Estimate from --scores, from sketches, or from tables that are scored on the way."""
     from ..analysis import analyse
     from ..engine import open_engine
-    from ..prior import estimate_prior
+    from ..estimation import estimate_prior
     from ..scores import Scores
     from ..shards import check_parquet
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..estimation import CURVE_METHOD
 from ..estimators import ESTIMATORS, Estimate, Interval, Settings
-from ..prior import CURVE_METHOD, Prior
+from ..prior import Prior
 from ..sketch import Sketch
 from .aggregates import Passing, passing_fdr, passing_posterior, score_range
 from .chart import Chart

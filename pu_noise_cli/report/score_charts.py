@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..estimation import CURVE_METHOD
 from ..estimators import Curve, Estimate
-from ..prior import CURVE_METHOD, Prior
+from ..prior import Prior
 from ..sketch import FloatArray
 from .aggregates import Roc, binned, observed_roc, recovered_roc, score_bins
 from .chart import (
