@@ -210,7 +210,7 @@ def _estimate_at_interval_edge(case: Case) -> str | None:
 @_check(
     declare(
         "wide-interval",
-        "The interval of alpha is wider than alpha itself, or than 0.4: the scores leave much open.",
+        "The interval of alpha is wider than alpha itself, or than 0.4: much is left open.",
         "Decide by the interval, not by the estimate. State what you know (--purity, "
         "--alpha-between, --beta-between), or check some unlabeled rows.",
     )

@@ -178,7 +178,7 @@ class Prior:
         )
 
     def certainty(self) -> dict[str, str]:
-        """What is certain, what the interval assumes and what would narrow it, in a line each."""
+        """What is certain, what the intervals assume and what would narrow them, a line each."""
         lines = {}
         if self.alpha_max is not None and self.beta_min is not None:
             lines["sure"] = (
@@ -188,20 +188,18 @@ class Prior:
         if self.answer is None or self.answer.assumed is None:
             return lines
         if purity := self.answer.assumed["purity"]:
-            lines["likely"] = (
-                f"the intervals, if at least {purity:.0%} of the unlabeled rows that score like "
-                "the best labeled ones are positive (--purity)"
+            lines["given"] = (
+                f"that at least {100 * purity:.0f} % of the unlabeled rows that score like the "
+                "best labeled ones are positive (--purity)"
             )
-        verified = 1.96 * math.sqrt(self.answer.alpha * (1 - self.answer.alpha) / VERIFIED)
-        lines["better"] = f"{VERIFIED} unlabeled rows checked at random: alpha ± {verified:.2f}"
+        error = 1.96 * math.sqrt(self.answer.alpha * (1 - self.answer.alpha) / VERIFIED)
+        verified = f"{VERIFIED} unlabeled rows checked at random would give alpha ± {error:.2f}"
         clean = [alpha for alpha, beta in self.answer.draws or () if beta >= CLEAN]
+        known = ""
         if DRAWN / 5 < len(clean) < len(self.answer.draws or ()):
             low, high = np.quantile(clean, [0.025, 0.975])
-            lines["better"] = (
-                f"if beta is at least {CLEAN}: alpha in [{_low(low)}, {high:.4f}]; "
-                + lines["better"]
-            )
-        return lines
+            known = f"if beta is at least {CLEAN}, alpha is in [{_low(low)}, {high:.4f}]; "
+        return {**lines, "next": known + verified}
 
     def summary(self) -> list[str]:
         """The answer in a few lines of text; of several methods, a small table."""
