@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pu_noise_cli import blas
+
+blas.hold_at_start()  # as main() does, before numpy comes
+
+# ruff: noqa: E402
 import json
 import shutil
 import subprocess
