@@ -23,7 +23,7 @@ SIMULATED_FALL = 1.0  # that power in the simulations that the likelihood was le
 BETA_PIECES = ((0.3, 1.0, 1.0), (0.2, 0.9, 1.0), (0.45, 0.5, 1.0), (0.05, 0.2, 0.5))
 POINTS = 400  # of each piece of α, a fifth of them of β, at which the prior is summed
 LEAST_EXCESS = 0.05  # of β over α
-FULL_AUC = 0.65  # of labeled against unlabeled rows, below which less purity is assumed
+FULL_AUC = 0.6  # of labeled against unlabeled rows, below which less purity is assumed
 TOP = 0.2  # of the labeled rows, the best-scoring
 
 

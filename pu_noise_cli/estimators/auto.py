@@ -173,6 +173,7 @@ def auto(sketch: Sketch, settings: Settings) -> Estimate:
     alpha, beta = belief.means
     alpha_ci, beta_ci = belief.interval(LEVEL)
     alpha_max, beta_min = limits(sketch)
+    sampling = sampling_interval(sketch, alpha)
     return Estimate(
         alpha=alpha,
         beta=beta,
@@ -184,6 +185,6 @@ def auto(sketch: Sketch, settings: Settings) -> Estimate:
         draws=belief.draws(DRAWS),
         alpha_max=alpha_max,
         beta_min=beta_min,
-        alpha_ci_sampling=sampling_interval(sketch, alpha),
+        alpha_ci_sampling=(max(sampling[0], alpha_ci[0]), min(sampling[1], alpha_ci[1])),
         assumed=assumed(settings, purity_asked(settings.purity, sketch)),
     )
