@@ -1,9 +1,9 @@
 """What `auto` assumes of α and β before it sees the scores: a prior, and what the user may add.
 
-The prior, in words: positives are the fewer, with a density of α that falls as (1-α)², and three
+The prior, in words: positives are the fewer, with a density of α that falls as (1-α)^1.5, and three
 times in ten α is small, evenly spread over orders of magnitude from .001 to .3; β is exactly 1
 three times in ten, else mostly above a half and often above .9; and β is at least .05 above α.
-So α is below .05 with probability .32, above .3 with .22, and has its median at .12.
+So α is below .05 with probability .31, above .3 with .26, and has its median at .13.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..sketch import FloatArray, Sketch
 from .base import Settings
 
 LOG_UNIFORM, SMALL_ALPHA = 0.3, (0.001, 0.3)
-FALL = 2.0  # the power of 1-α to which the other α are likely
+FALL = 1.5  # the power of 1-α to which the other α are likely
 SIMULATED_FALL = 1.0  # that power in the simulations that the likelihood was learned from
 # β: probability of each piece, and the ends between which it is uniform
 BETA_PIECES = ((0.3, 1.0, 1.0), (0.2, 0.9, 1.0), (0.45, 0.5, 1.0), (0.05, 0.2, 0.5))
@@ -85,7 +85,7 @@ def stated_ranges(settings: Settings) -> str:
 def assumed(settings: Settings, purity: float) -> dict[str, Any]:
     """The prior of an estimation, in words and numbers."""
     words = [
-        "alpha is likely as (1 - alpha)^2, or (3 in 10) spread evenly over orders of magnitude "
+        "alpha is likely as (1 - alpha)^1.5, or (3 in 10) spread evenly over orders of magnitude "
         "from 0.001 to 0.3",
         "beta is 1 (3 in 10) or between 0.2 and 1, mostly above 0.5, and at least 0.05 above alpha"
         if settings.beta is None

@@ -170,7 +170,7 @@ def _contradiction(assumption: str) -> Notice:
 def auto(sketch: Sketch, settings: Settings) -> Estimate:
     """Learned from simulated samples: the most accurate, with intervals of its own."""
     belief, notices = believed(sketch, settings)
-    alpha, beta = belief.means
+    alpha, beta = float(belief.alphas(np.array([0.5]))[0]), belief.means[1]  # of least error
     alpha_ci, beta_ci = belief.interval(LEVEL)
     alpha_max, beta_min = limits(sketch)
     sampling = sampling_interval(sketch, alpha)
