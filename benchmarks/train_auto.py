@@ -38,7 +38,7 @@ HIDDEN = (256, 128)
 EPOCHS = 10
 BATCH = 512
 RATE = 2e-3
-DECAY = 0.02
+DECAY = 0.05
 IMPOSSIBLE = -60.0  # the logarithm of the prior where it is 0
 
 

@@ -195,8 +195,9 @@ def auto(sketch: Sketch, settings: Settings) -> Estimate:
     """Learned from simulated samples: the most accurate, with intervals of its own."""
     log_likelihood = networks().log_likelihood(summarise(sketch))
     belief, notices = believed(sketch, settings, log_likelihood)
-    alpha, beta = belief.means
+    alpha, beta = float(belief.alphas(np.array([0.5]))[0]), belief.means[1]  # of least error
     alpha_ci, beta_ci = belief.interval(LEVEL)
+    sampling = sampling_interval(sketch, alpha)
     return Estimate(
         alpha=alpha,
         beta=beta,
@@ -206,7 +207,7 @@ def auto(sketch: Sketch, settings: Settings) -> Estimate:
         beta_ci=beta_ci,
         notices=tuple(notices),
         draws=belief.draws(DRAWS),
-        alpha_ci_sampling=sampling_interval(sketch, alpha),
+        alpha_ci_sampling=(max(sampling[0], alpha_ci[0]), min(sampling[1], alpha_ci[1])),
         assumed={
             **assumed(settings, purity_asked(settings.purity, sketch)),
             "sensitivity": _sensitivity(sketch, settings, log_likelihood),
