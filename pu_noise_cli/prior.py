@@ -13,7 +13,7 @@ import numpy as np
 from . import __version__
 from .calibration import Shares
 from .diagnosis import Case, diagnose
-from .errors import EstimationError, InputError, UsageError
+from .errors import EstimationError, InputError, UsageError, printable
 from .estimators import ESTIMATORS, Curve, Estimate, Estimator, Interval, Samples, Settings
 from .files import read_json
 from .notices import Notice, declare
@@ -175,6 +175,11 @@ class Prior:
             sample=_optional(_text, value["sample"]),
             version=_text(value["punoise_version"]),
         )
+
+    def noting(self, remark: str) -> Prior:
+        """The same, whose reason for having no estimate is followed by a remark."""
+        (code, message), *others = self.notices
+        return replace(self, notices=(Notice(code, f"{message}; {remark}"), *others))
 
     def summary(self) -> list[str]:
         """The answer in a few lines of text; of several methods, a small table."""
@@ -353,7 +358,7 @@ def estimate_prior(
 def failed_prior(method: str, seed: int, error: Exception, sample: str | None) -> Prior:
     """The prior that is written where estimation or its input fails and a file is wanted."""
     of = BAD_INPUT if isinstance(error, InputError) else ESTIMATION_FAILED
-    notices = (of(str(error)),)
+    notices = (of(printable(str(error))),)
     return Prior(answering_method(method), seed, None, None, None, None, {}, notices, {}, sample)
 
 
