@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo example test test-slurm lint-galaxy check clean
+.PHONY: demo example example-nextflow test test-slurm lint-galaxy lint-nextflow check clean
 
 demo: $(VENV)/.punoise
 	$(BIN)/punoise simulate --out-dir demo --alpha 0.2 --beta 0.95
@@ -14,6 +14,10 @@ example: $(VENV)/.workflow
 	cd snakemake_example && PATH="$(abspath $(BIN)):$$PATH" snakemake --cores 2
 	@cat snakemake_example/results/summary.tsv
 
+example-nextflow: $(VENV)/.nextflow
+	cd nextflow_example && PATH="$(abspath $(BIN)):$$PATH" nextflow run main.nf -params-file example.yaml -ansi-log false
+	@cat nextflow_example/results/summary.tsv
+
 test: $(VENV)/.workflow
 	$(BIN)/python -m pytest -n 2
 
@@ -22,6 +26,9 @@ test-slurm: $(VENV)/.workflow  # as root; starts a one-node SLURM of its own
 
 lint-galaxy: $(VENV)/.planemo
 	PATH="$(abspath $(BIN)):$$PATH" $(VENV)/planemo/bin/planemo lint packaging/galaxy
+
+lint-nextflow: $(VENV)/.nf-core $(VENV)/.nextflow $(VENV)/.installed
+	$(BIN)/python -m pytest tests/test_nextflow.py -k nf_core
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -47,5 +54,15 @@ $(VENV)/.planemo: $(VENV)/.installed  # pins much, so it has an environment of i
 	$(VENV)/planemo/bin/python -m pip install --quiet --disable-pip-version-check planemo
 	@touch $@
 
+$(VENV)/.nf-core: $(VENV)/.punoise  # the same
+	$(PYTHON) -m venv $(VENV)/nf-core
+	$(VENV)/nf-core/bin/python -m pip install --quiet --disable-pip-version-check 'nf-core>=4.2,<5'
+	@touch $@
+
+$(VENV)/.nextflow: nextflow_example/pom.xml nextflow_example/get_nextflow.sh | $(VENV)/.punoise
+	nextflow_example/get_nextflow.sh $(VENV)/nextflow $(BIN)/nextflow
+	@touch $@
+
 clean:
-	rm -rf $(VENV) demo $(addprefix snakemake_example/,benchmarks inputs logs results .snakemake)
+	rm -rf $(VENV) demo $(addprefix snakemake_example/,benchmarks inputs logs results .snakemake) \
+		$(addprefix nextflow_example/,results work .nextflow .nextflow.log*)

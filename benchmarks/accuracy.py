@@ -21,8 +21,9 @@ import simulator
 from peers import PEERS
 from scipy import stats
 
+from pu_noise_cli.estimation import estimate_prior
 from pu_noise_cli.estimators import ESTIMATORS, Settings
-from pu_noise_cli.prior import CI_LEVEL, estimate_prior
+from pu_noise_cli.prior import CI_LEVEL
 from pu_noise_cli.sketch import Sketch
 
 BETAS = (1.0, 0.95, 0.75)

@@ -8,6 +8,7 @@ fresh rows: rankings as imperfect as those of real out-of-bag scores, with the t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage, special, stats
 
+from pu_noise_cli.estimators import assumptions as prior
+from pu_noise_cli.estimators.assumptions import top_cells
 from pu_noise_cli.sketch import Sketch
 
 FloatArray = NDArray[np.float64]
@@ -75,6 +78,7 @@ class Problem:
     sketch: Sketch
     alpha: float
     beta: float
+    purity: float  # the share of positives among the unlabeled rows at the top, see assumptions.TOP
 
 
 def draw(
@@ -82,36 +86,34 @@ def draw(
 ) -> Problem:
     """Samples of both kinds; their shares of positives are as near as whole rows allow."""
 
-    def counts(share: float, n: int) -> tuple[NDArray[np.int64], float]:
+    def counts(share: float, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Of the positives and of the negatives in each cell."""
         positive = round(share * n)
         drawn = rng.multinomial(positive, classes.positives)
-        return drawn + rng.multinomial(n - positive, classes.negatives), positive / n
+        return drawn, rng.multinomial(n - positive, classes.negatives)
 
-    labeled, beta = counts(beta, n_labeled)
-    unlabeled, alpha = counts(alpha, n_unlabeled)
+    (l1, l0), (u1, u0) = counts(beta, n_labeled), counts(alpha, n_unlabeled)
+    labeled, unlabeled = l1 + l0, u1 + u0
     seen = np.flatnonzero(labeled + unlabeled)
-    return Problem(Sketch(seen.astype(float), labeled[seen], unlabeled[seen]), alpha, beta)
+    sketch = Sketch(seen.astype(float), labeled[seen], unlabeled[seen])
+    top = top_cells(sketch)
+    purity = u1[seen][top].sum() / max(unlabeled[seen][top].sum(), 1)
+    return Problem(sketch, u1.sum() / n_unlabeled, l1.sum() / n_labeled, float(purity))
 
 
 # Shares and sizes
 
 
-USUAL_ALPHA = (1.1, 2.5)  # shapes of the Beta distribution of α: positives are mostly the fewer
-ANY_ALPHA = (1.0, 1.6)
-
-
-def draw_shares(rng: Rng, shapes: tuple[float, float] = USUAL_ALPHA) -> tuple[float, float]:
-    """α from 0.001 to 0.95 and β from 0.5 to 1, often 1 or near it, with β well above α."""
+def draw_shares(rng: Rng, fall: float = prior.FALL) -> tuple[float, float]:
+    """α and β as the prior has them that `auto` assumes."""
     while True:
-        alpha = 0.95 * rng.beta(*shapes) if rng.random() < 0.7 else log_uniform(rng, 0.001, 0.3)
-        kind = rng.random()
-        if kind < 0.3:
-            beta = 1.0
-        elif kind < 0.5:
-            beta = 1 - 0.1 * rng.random()
+        if rng.random() < prior.LOG_UNIFORM:
+            alpha = log_uniform(rng, *prior.SMALL_ALPHA)
         else:
-            beta = 1 - 0.5 * rng.beta(1, 1.2)
-        if beta - alpha >= 0.05:
+            alpha = 1 - rng.random() ** (1 / (1 + fall))
+        piece = rng.choice(len(prior.BETA_PIECES), p=[share for share, _, _ in prior.BETA_PIECES])
+        beta = rng.uniform(*prior.BETA_PIECES[piece][1:])
+        if beta - alpha >= prior.LEAST_EXCESS:
             return float(alpha), float(beta)
 
 
@@ -174,6 +176,11 @@ def univariate(rng: Rng) -> Classes:
             f1 = (1 - hidden) * f1 + hidden * f0
         else:
             f0 = (1 - hidden) * f0 + hidden * f1
+    return scored(f0, f1, rng)
+
+
+def scored(f0: FloatArray, f1: FloatArray, rng: Rng) -> Classes:
+    """The classes' densities ranked by their ratio, well or badly, or left as they are."""
     kind = rng.random()
     if kind < 0.5:
         f0, f1 = _ranked(f0, f1)
@@ -364,13 +371,17 @@ def network_scores(
     return logits.mean(1).astype(np.float64)
 
 
-def _classifier(name: str, n: int, rng: Rng) -> Any:
+CLASSIFIERS = ("boosting", "forest", "logistic", "neighbors", "bayes", "quadratic")
+
+
+def _any_classifier(n: int, rng: Rng) -> Any:
     from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.naive_bayes import GaussianNB
     from sklearn.neighbors import KNeighborsClassifier
 
+    name = str(rng.choice(CLASSIFIERS))
     seed = int(rng.integers(2**31))
     if name == "boosting":
         return HistGradientBoostingClassifier(
@@ -394,9 +405,6 @@ def _classifier(name: str, n: int, rng: Rng) -> Any:
     return QuadraticDiscriminantAnalysis(reg_param=0.1)
 
 
-CLASSIFIERS = ("boosting", "forest", "logistic", "neighbors", "bayes", "quadratic")
-
-
 @dataclass(frozen=True)
 class Learned:
     """The classes as a trained classifier scores them, and how much it was trained on."""
@@ -406,12 +414,15 @@ class Learned:
     n_unlabeled: int
 
 
-def learned(rng: Rng) -> Learned:
-    """Train a classifier on a random feature table; the classes' scores of fresh rows."""
+def learned(rng: Rng, classifier: Callable[[int, Rng], Any] | None = None) -> Learned:
+    """Train a classifier on a random feature table; the classes' scores of fresh rows.
+
+    Mostly networks like those of the transform, else one of CLASSIFIERS; or what is given.
+    """
     while True:
         x, y = feature_table(12_000, rng)
         rows = {c: rng.permutation(np.flatnonzero(y == c)) for c in (True, False)}
-        alpha, beta = draw_shares(rng, ANY_ALPHA)
+        alpha, beta = draw_shares(rng, prior.SIMULATED_FALL)
         n_labeled = int(log_uniform(rng, 60, 2500))
         n_unlabeled = int(log_uniform(rng, 300, 5000))
         # what the training sample takes of each class; the rest is to be scored
@@ -430,14 +441,21 @@ def learned(rng: Rng) -> Learned:
     labeled = np.arange(len(train)) < n_labeled
     fresh = np.concatenate([rows[c][taken[c] :] for c in (False, True)])
     is_positive = np.arange(len(fresh)) >= len(rows[False]) - taken[False]
-    if rng.random() < 0.65:
+    if classifier is None and rng.random() < 0.65:
         scores = network_scores(x[train], labeled, x[fresh], rng)
     else:
-        model = _classifier(str(rng.choice(CLASSIFIERS)), len(train), rng)
+        model = (classifier or _any_classifier)(len(train), rng)
         order = rng.permutation(len(train))
         scores = model.fit(x[train][order], labeled[order]).predict_proba(x[fresh])[:, 1]
     classes = _of_scores(scores[~is_positive], scores[is_positive])
     return Learned(classes, n_labeled, n_unlabeled)
+
+
+def sizes_like(task: Learned, rng: Rng) -> tuple[int, int]:
+    """Numbers of labeled and unlabeled rows not far from those the classifier was trained on."""
+    n_labeled = task.n_labeled * log_uniform(rng, 0.5, 2)
+    n_unlabeled = task.n_unlabeled * log_uniform(rng, 0.5, 5)
+    return max(20, int(n_labeled)), max(50, int(n_unlabeled))
 
 
 def _of_scores(negatives: FloatArray, positives: FloatArray) -> Classes:

@@ -1,54 +1,128 @@
-process PUNOISE_RUN {
-    tag "$meta.id"
-    label 'process_low'
+// Class priors and posteriors of many samples: the tables of a sample sheet in, results/ out.
 
-    conda "${moduleDir}/environment.yml"
-    container "punoise:0.1.0" // docker build -t punoise:0.1.0 .
+nextflow.preview.topic = true // what Nextflow before 25.04 needs to gather the versions
+
+include { PUNOISE_ESTIMATEPRIOR } from './modules/local/punoise/estimateprior/main'
+include { PUNOISE_POSTERIOR     } from './modules/local/punoise/posterior/main'
+include { PUNOISE_REPORT        } from './modules/local/punoise/report/main'
+include { PUNOISE_SIMULATE      } from './modules/local/punoise/simulate/main'
+include { PUNOISE_SUMMARIZE     } from './modules/local/punoise/summarize/main'
+include { PUNOISE_TRANSFORM     } from './modules/local/punoise/transform/main'
+include { write_versions        } from './versions'
+
+// The rows of the sheet, checked before anything runs
+def read_sheet(path) {
+    def rows = file(path, checkIfExists: true).splitCsv(header: true, sep: '\t')
+    def seen = [] as Set
+    rows.each { row ->
+        if (!(row.sample ==~ /[\p{L}\p{N} ._+-]+/)) {
+            error("${path}: '${row.sample}' is no sample name: letters, digits, spaces and ._+- make one")
+        }
+        if (!seen.add(row.sample)) {
+            error("${path}: sample ${row.sample} is listed twice")
+        }
+    }
+    return rows
+}
+
+// What a message calls a table: its path in the sheet, where that can be staged as it is
+def named(path, folder) {
+    return path ==~ /\w[\w .+\/-]*/ && !path.contains('..') ? path : "${folder}/${file(path).name}"
+}
+
+def meta_of(row) {
+    return [
+        id: row.sample,
+        beta: row.beta ?: null,
+        labeled: named(row.labeled, 'labeled'),
+        unlabeled: named(row.unlabeled, 'unlabeled'),
+    ]
+}
+
+// Why a sample has no scores: its tables, called what the sheet calls them, are read once more
+process UNUSABLE {
+    tag "${meta.id}"
+    label 'process_single'
+
+    conda "${projectDir}/modules/local/punoise/estimateprior/environment.yml"
+    container "punoise:0.1.0"
 
     input:
-    tuple val(meta), path(labeled, stageAs: 'labeled/*'), path(unlabeled, stageAs: 'unlabeled/*')
+    tuple val(meta), path("${meta.labeled}"), path("${meta.unlabeled}")
 
     output:
-    tuple val(meta), path("${prefix}/prior.json")       , emit: prior
-    tuple val(meta), path("${prefix}/scores.parquet")   , emit: scores   , optional: true
-    tuple val(meta), path("${prefix}/posterior.parquet"), emit: posterior, optional: true
-    tuple val(meta), path("${prefix}/model.punoise")    , emit: model    , optional: true
-    tuple val(meta), path("${prefix}/report.html")      , emit: report   , optional: true
-    path "versions.yml"                                 , emit: versions
-
-    when:
-    task.ext.when == null || task.ext.when
+    tuple val(meta), path('prior.json'), emit: prior
+    tuple val("${task.process}"), val('punoise'), eval('punoise --version'), emit: versions_punoise, topic: versions
 
     script:
-    def args = task.ext.args ?: ''
-    def beta = meta.beta ? "--beta ${meta.beta}" : ''
-    prefix = task.ext.prefix ?: "${meta.id}"
     """
-    punoise run \\
-        --labeled $labeled \\
-        --unlabeled $unlabeled \\
-        --out-dir $prefix \\
-        --sample '${meta.id}' \\
-        --on-failure write \\
-        --threads $task.cpus \\
-        $beta \\
-        $args
-
-    cat <<-END_VERSIONS > versions.yml
-    "${task.process}":
-        punoise: \$(punoise --version)
-    END_VERSIONS
+    punoise estimate-prior \\
+        --labeled '${meta.labeled}' \\
+        --unlabeled '${meta.unlabeled}' \\
+        --out prior.json \\
+        --threads ${task.cpus} \\
+        ${task.ext.args} \\
+        ${task.ext.args2}
     """
 
     stub:
-    prefix = task.ext.prefix ?: "${meta.id}"
     """
-    mkdir -p $prefix
-    cd $prefix && touch prior.json scores.parquet posterior.parquet model.punoise report.html && cd -
+    echo '{"alpha": null}' > prior.json
+    """
+}
 
-    cat <<-END_VERSIONS > versions.yml
-    "${task.process}":
-        punoise: \$(punoise --version)
-    END_VERSIONS
-    """
+workflow SAMPLES {
+    take:
+    tables // channel: [meta, labeled, unlabeled]
+    ids // list: the samples in the order of the summary
+
+    main:
+    PUNOISE_TRANSFORM(tables)
+
+    scores = PUNOISE_TRANSFORM.out.scores
+    PUNOISE_ESTIMATEPRIOR(scores.map { meta, file -> [meta, file, []] })
+    UNUSABLE(
+        tables
+            .join(scores, remainder: true)
+            .filter { _meta, _labeled, _unlabeled, file -> !file }
+            .map { meta, labeled, unlabeled, _none -> [meta, labeled, unlabeled] }
+    )
+    priors = PUNOISE_ESTIMATEPRIOR.out.prior.mix(UNUSABLE.out.prior)
+
+    estimated = priors.filter { _meta, prior ->
+        new groovy.json.JsonSlurper().parseText(prior.text).alpha != null
+    }
+    scored = scores.join(estimated)
+    PUNOISE_POSTERIOR(scored.map { meta, file, prior -> [meta, file, prior, []] })
+    PUNOISE_REPORT(scored.join(PUNOISE_POSTERIOR.out.posterior))
+
+    place = ids.withIndex().collectEntries()
+    in_order = priors.toSortedList { a, b -> place[a[0].id] <=> place[b[0].id] }
+    PUNOISE_SUMMARIZE(in_order.map { entries -> entries.collect { _meta, prior -> prior } })
+
+    emit:
+    summary = PUNOISE_SUMMARIZE.out.table
+    multiqc = PUNOISE_SUMMARIZE.out.multiqc
+    prior = priors
+    posterior = PUNOISE_POSTERIOR.out.posterior
+    report = PUNOISE_REPORT.out.report
+    model = PUNOISE_TRANSFORM.out.model
+}
+
+workflow {
+    if (!params.samples) {
+        error("name a sample sheet with --samples, or run the example: -params-file example.yaml")
+    }
+    rows = read_sheet(params.samples)
+    (simulated, given) = rows.split { row -> row.sample in params.simulate }
+    tables = given.collect { row ->
+        [meta_of(row), file(row.labeled, checkIfExists: true), file(row.unlabeled, checkIfExists: true)]
+    }
+    PUNOISE_SIMULATE(channel.fromList(simulated).map { row -> meta_of(row) })
+
+    SAMPLES(
+        channel.fromList(tables).mix(PUNOISE_SIMULATE.out.tables),
+        rows.collect { row -> row.sample },
+    )
+    write_versions(channel.topic('versions'))
 }

@@ -10,9 +10,10 @@ import numpy as np
 
 from .engine import Engine
 from .errors import InputError
+from .estimation import DEFAULT_METHOD, estimate_prior, needs_features
 from .estimators import Samples, Settings
 from .outputs import write_atomically
-from .prior import DEFAULT_METHOD, Prior, estimate_prior, needs_features
+from .prior import Prior
 from .rows import Rows
 from .scores import WriteScores
 from .sketch import Sketch

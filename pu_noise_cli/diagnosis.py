@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -22,6 +22,7 @@ class Case:
 
     sketch: Sketch
     estimate: Estimate
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)  # of all methods that ran
     learned: bool = False  # the score is known to be a classifier's, not a column's
 
     @cached_property
@@ -204,3 +205,47 @@ def _estimate_at_interval_edge(case: Case) -> str | None:
     if low == high or alpha not in (low, high):
         return None
     return f"alpha {alpha:.4f} lies on the edge of its interval [{low:.4f}, {high:.4f}]"
+
+
+@_check(
+    declare(
+        "wide-interval",
+        "The interval of alpha is wider than alpha itself, or than 0.4: much is left open.",
+        "Decide by the interval, not by the estimate. State what you know (--purity, "
+        "--alpha-between, --beta-between), or check some unlabeled rows.",
+    )
+)
+def _wide_interval(case: Case) -> str | None:
+    alpha = case.estimate.alpha
+    low, high = case.estimate.alpha_ci or (alpha, alpha)
+    if high - low <= min(alpha, 0.4):
+        return None
+    return f"alpha {alpha:.3f} may be anything from {low:.3f} to {high:.3f}"
+
+
+@_check(
+    declare(
+        "methods-disagree",
+        "Methods contradict each other beyond their intervals, so an assumption of one fails.",
+        "Look at the scores in the report; trust the method whose assumptions hold.",
+    )
+)
+def _methods_disagree(case: Case) -> str | None:
+    low, high = case.estimate.alpha_ci or (0.0, 1.0)
+    against = [
+        name
+        for name, other in case.estimates.items()
+        if other.alpha_ci is not None
+        and _takes_noise(other)
+        and (other.alpha_ci[0] > high or other.alpha_ci[1] < low)
+    ]
+    if not against:
+        return None
+    return (
+        f"the intervals of {', '.join(against)} lie outside that of alpha, {low:.3f} to {high:.3f}"
+    )
+
+
+def _takes_noise(estimate: Estimate) -> bool:
+    """Whether a method allows for label noise; one that does not contradicts for that alone."""
+    return estimate.beta_ci is not None and estimate.beta_ci[0] < estimate.beta_ci[1]

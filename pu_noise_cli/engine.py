@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from . import __version__, blas
@@ -143,7 +143,16 @@ def _itself(value: Result) -> Result:
 
 def _call(version: str, function: Callable[..., Result], *args: Any) -> Result:
     _check_worker(version)
-    return function(*args)
+    return function(*map(_with_own_threads, args))
+
+
+def _with_own_threads(value: Any) -> Any:
+    """Settings hold the client's number of threads; a worker has its own."""
+    if not hasattr(value, "threads"):
+        return value
+    from distributed import get_worker
+
+    return replace(value, threads=get_worker().state.nthreads)
 
 
 def _step(version: str, step: Step[Result], job: Job) -> Result:

@@ -226,6 +226,29 @@ class EstimationOptions(Seeded):
         "Share of true positives among the labeled rows, if known; it is then held fixed.",
         type=SHARE,
     )
+    purity: float | None = option(
+        "--purity",
+        "Estimation",
+        "Assume that at least this share of the unlabeled rows that score like the top fifth of "
+        "the labeled ones are positive; 0 assumes nothing.  [default: 0.3]",
+        type=SHARE,
+    )
+    alpha_between: tuple[float, float] | None = option(
+        "--alpha-between",
+        "Estimation",
+        "What is known of alpha beforehand.",
+        metavar="LOW HIGH",
+        type=SHARE,
+        nargs=2,
+    )
+    beta_between: tuple[float, float] | None = option(
+        "--beta-between",
+        "Estimation",
+        "What is known of beta beforehand.",
+        metavar="LOW HIGH",
+        type=SHARE,
+        nargs=2,
+    )
     elkan_noto_estimator: str | None = option(
         "--elkan-noto-estimator",
         "Estimation",
@@ -247,6 +270,7 @@ class EstimationOptions(Seeded):
         """What the user has fixed about the estimation; nothing that the method would ignore."""
         from .estimators import ESTIMATORS, Settings
 
+        self._check_ranges()
         methods = ESTIMATORS.values() if self.method == "all" else [ESTIMATORS[self.method]]
         known = {name for method in methods for name in method.options}
         own = {name for method in ESTIMATORS.values() for name in method.options}
@@ -254,6 +278,19 @@ class EstimationOptions(Seeded):
             raise UsageError(f"{ignored[0]} does nothing with --method {self.method}")
         chosen = {name: getattr(self, name) for name in own if getattr(self, name) is not None}
         return Settings(beta=self.beta, seed=self.seed, **chosen)
+
+    def _check_ranges(self) -> None:
+        """Stop at what cannot be true of α and β together."""
+        if self.beta is not None and self.beta_between is not None:
+            raise UsageError("give either --beta or --beta-between, not both")
+        low, high = self.alpha_between or (0.0, 1.0)
+        known = (0.0, 1.0) if self.beta is None else (self.beta, self.beta)
+        least, most = self.beta_between or known
+        for name, between in (("alpha", (low, high)), ("beta", (least, most))):
+            if between[0] > between[1]:
+                raise UsageError(f"--{name}-between: {between[0]:g} is above {between[1]:g}")
+        if low >= most:
+            raise UsageError(f"alpha cannot be {low:g} or more where beta is at most {most:g}")
 
 
 def _calibrators() -> Iterable[str]:

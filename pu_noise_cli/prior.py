@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, TypeVar
@@ -12,35 +12,23 @@ import numpy as np
 
 from . import __version__
 from .calibration import Shares
-from .diagnosis import Case, diagnose
-from .errors import EstimationError, InputError, UsageError, printable
-from .estimators import ESTIMATORS, Curve, Estimate, Estimator, Interval, Samples, Settings
+from .errors import EstimationError, InputError
+from .estimators import Curve, Estimate, Interval
 from .files import read_json
 from .notices import Notice, declare
 from .sketch import FloatArray, Sketch
 
 SCHEMA = "punoise.prior/1"
 CI_LEVEL = 0.95
-DEFAULT_METHOD, CURVE_METHOD = "auto", "alphamax-n"
 STATED = "stated"  # in place of a method, where α and β are the user's own
-REPLICATES = 100
+DRAWN = 100  # pairs, of a document that holds none
+VERIFIED, CLEAN = 100, 0.9  # rows checked by hand and a β, for what would narrow the interval
 MOST_METHODS = 50  # far more than there are: a document from elsewhere must not fill a page
 OTHER_ROWS = declare(
     "prior-of-other-rows",
     "Alpha and beta were estimated from other rows than these.",
     "Estimate them from these scores, unless you know that the shares are the same.",
 )
-BAD_INPUT = declare(
-    "bad-input",
-    "The input could not be used, so there is no estimate (--on-failure write).",
-    "The message names the file and the place; correct it and run again.",
-)
-ESTIMATION_FAILED = declare(
-    "estimation-failed",
-    "The input was fine but gave no estimate (--on-failure write).",
-    "The message says why; try another --method or more rows.",
-)
-ANYTHING: Interval = (0.0, 1.0)
 T = TypeVar("T")
 
 
@@ -57,6 +45,8 @@ class Prior:
     estimates: dict[str, Estimate]
     notices: tuple[Notice, ...]
     curves: dict[str, Curve]  # AlphaMax-N's, whatever the method: experts look for the elbow
+    alpha_max: float | None = None  # one-sided 95 % limits that assume nothing of the overlap
+    beta_min: float | None = None
     sample: str | None = None
     version: str = __version__
 
@@ -120,6 +110,10 @@ class Prior:
             **{key: answer[key] for key in ("alpha", "alpha_ci", "beta", "beta_ci")},
             "ci_level": CI_LEVEL,
             **{key: answer[key] for key in ("alpha_plus", "beta_plus")},
+            "alpha_max": self.alpha_max,
+            "beta_min": self.beta_min,
+            "alpha_ci_sampling": answer["alpha_ci_sampling"],
+            "assumed": None if self.answer is None else self.answer.assumed,
             "auc_pu": self.auc_pu,
             "auc": self.auc,
             "sample": self.sample,
@@ -157,8 +151,13 @@ class Prior:
             for entry in value["estimates"][:MOST_METHODS]
         }
         answer = _estimate_of_json(value)
+        _optional(_share, value["auc"])  # follows from the others
         if answer is not None:
-            answer = replace(answer, draws=_optional(_draws, value.get("draws")))
+            for key in ("n_labeled", "n_unlabeled", "auc_pu"):
+                if value[key] is None:
+                    raise ValueError(f"an estimate without {key}")
+            draws, assumed = _optional(_draws, value.get("draws")), value.get("assumed")
+            answer = replace(answer, draws=draws, assumed=_optional(_assumptions, assumed))
         return cls(
             method=_text(value["method"]),
             seed=_count(value["seed"]),
@@ -172,6 +171,8 @@ class Prior:
                 _text(key): _curve(curve["proportion"], curve["log_likelihood"])
                 for key, curve in (value["curve"] or {}).items()
             },
+            alpha_max=_optional(_share, value.get("alpha_max")),
+            beta_min=_optional(_share, value.get("beta_min")),
             sample=_optional(_text, value["sample"]),
             version=_text(value["punoise_version"]),
         )
@@ -180,6 +181,30 @@ class Prior:
         """The same, whose reason for having no estimate is followed by a remark."""
         (code, message), *others = self.notices
         return replace(self, notices=(Notice(code, f"{message}; {remark}"), *others))
+
+    def certainty(self) -> dict[str, str]:
+        """What is certain, what the intervals assume and what would narrow them, a line each."""
+        lines = {}
+        if self.alpha_max is not None and self.beta_min is not None:
+            lines["sure"] = (
+                f"alpha is at most {self.alpha_max:.3f} and beta at least {self.beta_min:.3f}, "
+                "however the classes overlap"
+            )
+        if self.answer is None or self.answer.assumed is None:
+            return lines
+        if purity := self.answer.assumed["purity"]:
+            lines["given"] = (
+                f"that at least {100 * purity:.0f} % of the unlabeled rows that score like the "
+                "best labeled ones are positive (--purity)"
+            )
+        error = 1.96 * math.sqrt(self.answer.alpha * (1 - self.answer.alpha) / VERIFIED)
+        verified = f"{VERIFIED} unlabeled rows checked at random would give alpha ± {error:.2f}"
+        clean = [alpha for alpha, beta in self.answer.draws or () if beta >= CLEAN]
+        known = ""
+        if DRAWN / 5 < len(clean) < len(self.answer.draws or ()):
+            low, high = np.quantile(clean, [0.025, 0.975])
+            known = f"if beta is at least {CLEAN}, alpha is in [{_low(low)}, {high:.4f}]; "
+        return {**lines, "next": known + verified}
 
     def summary(self) -> list[str]:
         """The answer in a few lines of text; of several methods, a small table."""
@@ -190,6 +215,7 @@ class Prior:
         lines = [
             f"alpha  {alpha}  of the unlabeled rows are positive",
             f"beta   {beta}  of the labeled rows are positive",
+            *(f"{name:<7}{text}" for name, text in self.certainty().items()),
             f"AUC    {self.auc_pu:.3f} labeled against unlabeled"
             + ("" if self.auc is None else f", {self.auc:.3f} positives against negatives"),
             f"rows   {self.n_labeled} labeled, {self.n_unlabeled} unlabeled",
@@ -204,7 +230,12 @@ class Prior:
 
 
 def _shown(value: float, interval: Interval | None) -> str:
-    return f"{value:.4f}" + (f" [{interval[0]:.4f}, {interval[1]:.4f}]" if interval else "")
+    return f"{value:.4f}" + (f" [{_low(interval[0])}, {interval[1]:.4f}]" if interval else "")
+
+
+def _low(end: float) -> str:
+    """The lower end of an interval, where very little is nothing."""
+    return "0" if end < 0.005 else f"{end:.4f}"
 
 
 # ---- To and from JSON
@@ -219,7 +250,10 @@ def read_prior(name: str) -> Prior:
 
 
 def _estimate_to_json(estimate: Estimate | None) -> dict[str, Any]:
-    keys = ("alpha", "alpha_ci", "beta", "beta_ci", "alpha_plus", "beta_plus", "converged")
+    keys = (
+        *("alpha", "alpha_ci", "alpha_ci_sampling", "beta", "beta_ci"),
+        *("alpha_plus", "beta_plus", "converged"),
+    )
     return {
         key: list(value) if isinstance(value := getattr(estimate, key, None), tuple) else value
         for key in keys
@@ -236,7 +270,16 @@ def _estimate_of_json(value: dict[str, Any]) -> Estimate | None:
             raise ValueError("alpha and beta are both there, or neither")
         return None
     converged = _optional(bool, value.get("converged"))
-    return Estimate(alpha, beta, alpha_plus, beta_plus, alpha_ci, beta_ci, converged=converged)
+    return Estimate(
+        alpha,
+        beta,
+        alpha_plus,
+        beta_plus,
+        alpha_ci,
+        beta_ci,
+        converged=converged,
+        alpha_ci_sampling=_optional(_interval, value.get("alpha_ci_sampling")),
+    )
 
 
 def _optional(kind: Callable[[Any], T], value: Any) -> T | None:
@@ -246,7 +289,7 @@ def _optional(kind: Callable[[Any], T], value: Any) -> T | None:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not text")
-    return value
+    return value.encode("utf-8", "backslashreplace").decode()  # JSON may hold half a character
 
 
 def _finite(value: Any) -> float:
@@ -278,6 +321,16 @@ def _draws(value: Any) -> tuple[tuple[float, float], ...]:
     return tuple((_share(alpha), _share(beta)) for alpha, beta in value)
 
 
+def _assumptions(value: Any) -> dict[str, Any]:
+    """What was assumed, in words and numbers, of which these are shown."""
+    _text(value["words"])
+    _share(value["purity"])
+    for purity, low, high in value["sensitivity"]:
+        _share(purity)
+        _interval((low, high))
+    return dict(value)
+
+
 def _numbers(value: Any, of: Callable[[Any], float] = _finite) -> FloatArray:
     return np.array([of(item) for item in value], np.float64)
 
@@ -298,7 +351,7 @@ def _drawn_from_intervals(answer: Estimate, seed: int) -> tuple[tuple[float, flo
     rng = np.random.default_rng([seed, 3])
 
     def drawn(value: float, interval: Interval | None) -> FloatArray:
-        z = rng.normal(size=REPLICATES) / 1.96
+        z = rng.normal(size=DRAWN) / 1.96
         low, high = interval or (value, value)
         return np.clip(value + z * np.where(z > 0, high - value, value - low), 0, 1)
 
@@ -306,100 +359,3 @@ def _drawn_from_intervals(answer: Estimate, seed: int) -> tuple[tuple[float, flo
         return ()
     alphas, betas = drawn(answer.alpha, answer.alpha_ci), drawn(answer.beta, answer.beta_ci)
     return tuple(zip(alphas.tolist(), betas.tolist(), strict=True))
-
-
-# ---- Estimation
-
-
-def estimate_prior(
-    sketch: Sketch,
-    method: str,
-    settings: Settings,
-    *,
-    samples: Samples | None = None,
-    sample: str | None = None,
-    notices: Sequence[Notice] = (),
-    learned: bool = False,
-) -> Prior:
-    """Run one method, or all of them, on the scores and where given on the feature tables.
-
-    `notices` are those of the steps before; `learned` says that the score is a classifier's.
-    """
-    estimates = {
-        estimator.name: _with_intervals(estimator, sketch, samples, settings)
-        for estimator in _chosen(method, samples)
-    }
-    answering = answering_method(method)
-    answer = estimates[answering]
-    if not np.isfinite([answer.alpha, answer.beta]).all():
-        raise EstimationError(f"{answering} found no estimate")
-    case = Case(sketch, answer, learned)
-    if not case.ranks_labeled_higher:  # the scores tell nothing, so nothing can be ruled out
-        beta_ci = ANYTHING if settings.beta is None else answer.beta_ci
-        answer = replace(answer, alpha_ci=ANYTHING, beta_ci=beta_ci, draws=None)
-        estimates[answering], case = answer, replace(case, estimate=answer)
-    curve_of = estimates.get(CURVE_METHOD)
-    if curve_of is None:
-        curve_of = ESTIMATORS[CURVE_METHOD].estimate(sketch, settings)
-    return Prior(
-        method=answering,
-        seed=settings.seed,
-        n_labeled=sketch.n_labeled,
-        n_unlabeled=sketch.n_unlabeled,
-        answer=answer,
-        auc_pu=sketch.auc,
-        estimates=estimates,
-        notices=(*notices, *diagnose(case), *answer.notices),
-        curves=curve_of.curves,
-        sample=sample,
-    )
-
-
-def failed_prior(method: str, seed: int, error: Exception, sample: str | None) -> Prior:
-    """The prior that is written where estimation or its input fails and a file is wanted."""
-    of = BAD_INPUT if isinstance(error, InputError) else ESTIMATION_FAILED
-    notices = (of(printable(str(error))),)
-    return Prior(answering_method(method), seed, None, None, None, None, {}, notices, {}, sample)
-
-
-def answering_method(method: str) -> str:
-    """The method whose estimate is the answer."""
-    return DEFAULT_METHOD if method == "all" else method
-
-
-def needs_features(method: str) -> bool:
-    """Whether a method, or one of all, reads the feature tables themselves."""
-    return method == "all" or ESTIMATORS[method].needs == "features"
-
-
-def _chosen(method: str, samples: Samples | None) -> Sequence[Estimator]:
-    if method == "all":
-        return [e for e in ESTIMATORS.values() if e.needs == "scores" or samples is not None]
-    estimator = ESTIMATORS[method]
-    if estimator.needs == "features" and samples is None:
-        raise UsageError(f"--method {method} needs the feature tables: --labeled and --unlabeled")
-    return [estimator]
-
-
-def _with_intervals(
-    estimator: Estimator, sketch: Sketch, samples: Samples | None, settings: Settings
-) -> Estimate:
-    """The estimate, with percentile intervals over bootstrap samples where it has none itself."""
-    data = sketch if estimator.needs == "scores" else samples
-    estimate = estimator.estimate(data, settings)
-    if estimator.needs == "features" or estimate.alpha_ci is not None:
-        return estimate
-    rng = np.random.default_rng([settings.seed, 1])
-    copies = [estimator.estimate(sketch.resample(rng), settings) for _ in range(REPLICATES)]
-    tail = (1 - CI_LEVEL) / 2
-
-    def interval(values: list[float], center: float) -> Interval:
-        low, high = np.quantile(values, [tail, 1 - tail])
-        return min(float(low), center), max(float(high), center)
-
-    return replace(
-        estimate,
-        alpha_ci=interval([copy.alpha for copy in copies], estimate.alpha),
-        beta_ci=interval([copy.beta for copy in copies], estimate.beta),
-        draws=tuple((float(copy.alpha), float(copy.beta)) for copy in copies),
-    )

@@ -1,17 +1,22 @@
-"""Reports for tests: of a plain sample, of one full of hostile text, and of several samples."""
+"""Reports for tests: of a plain sample, of one full of hostile text, and of several samples.
+
+What takes time is made once; none of it can be changed.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from pu_noise_cli.calibration import Calibration, calibrate
 from pu_noise_cli.errors import InputError
+from pu_noise_cli.estimation import estimate_prior, failed_prior
 from pu_noise_cli.estimators import Settings
 from pu_noise_cli.notices import Notice
-from pu_noise_cli.prior import Prior, estimate_prior, failed_prior
+from pu_noise_cli.prior import Prior
 from pu_noise_cli.provenance import SCHEMA
 from pu_noise_cli.report.aggregates import PosteriorCurve
 from pu_noise_cli.report.content import (
@@ -45,6 +50,7 @@ HOSTILE = (
 )
 
 
+@cache
 def sketch(n_labeled: int = 300, n_unlabeled: int = 1000) -> Sketch:
     rng = np.random.default_rng(11)
 
@@ -55,12 +61,14 @@ def sketch(n_labeled: int = 300, n_unlabeled: int = 1000) -> Sketch:
     return Sketch.of(draw(n_labeled, 0.9), draw(n_unlabeled, 0.3))
 
 
+@cache
 def few_positives() -> Sketch:
     """Scores of unlabeled rows of which 0.2 % are positive."""
     rng = np.random.default_rng(5)
     return Sketch.of(rng.beta(8, 2, 400), np.append(rng.beta(8, 2, 100), rng.beta(1, 9, 49_900)))
 
 
+@cache
 def prior(found: Sketch, method: str = "auto", sample: str | None = None) -> Prior:
     return estimate_prior(found, method, Settings(), sample=sample)
 
@@ -113,6 +121,7 @@ def content_of(found: Sketch, known: Prior, target_alpha: float | None = None) -
     )
 
 
+@cache
 def content(names: tuple[str, ...] = ("gene 1", "gene 2"), method: str = "auto") -> ReportContent:
     """A report in which every text that can come from a stranger is one of the names."""
     found = sketch()

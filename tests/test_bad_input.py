@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from pu_noise_cli.errors import InputError
+from pu_noise_cli.estimation import failed_prior
 from pu_noise_cli.transform.training import MIN_ROWS
 
 N = 40
@@ -46,8 +48,8 @@ TABLES = {
     "infinite": (text(with_value("inf")), "infinite value in row 18"),
     "minus infinite": (text(with_value("-Infinity")), "infinite value in row 18"),
     "overflow": (text(with_value("1e999")), "infinite value in row 18"),
-    "duplicate column": (text().replace("a,b,k", "a,a,k", 1), "'a' stands 2 times"),
-    "duplicate after spaces": (text().replace("a,b,k", "a, a ,k", 1), "'a' stands 2 times"),
+    "duplicate column": (text().replace("a,b,k", "a,a,k", 1), "'a' appears 2 times"),
+    "duplicate after spaces": (text().replace("a,b,k", "a, a ,k", 1), "'a' appears 2 times"),
     "missing column": (text(GOOD[["a", "b"]]), "'k' is missing"),
     "extra column": (text(GOOD.assign(extra=1)), "'extra' is missing"),
     "renamed column": (text(GOOD.rename(columns={"b": "B"})), "is missing"),
@@ -160,8 +162,8 @@ def test_malformed_scores(case, command, tmp_path, punoise):
 
 
 def prior_text(**values) -> str:
-    document = {"schema": "punoise.prior/1", "alpha_ci": None, "beta_ci": None, "beta": 1}
-    return json.dumps({**document, "n_labeled": 100, "n_unlabeled": 300, "auc_pu": 0.8, **values})
+    failed = failed_prior("auto", 0, InputError("few rows"), None).to_json()
+    return json.dumps({**failed, **values})
 
 
 PRIORS = {
@@ -170,10 +172,11 @@ PRIORS = {
     "too deep": ("[" * 100_000, 3, "not a JSON file"),
     "a list": ("[1]", 3, "punoise.prior/1"),
     "another schema": ('{"schema": "x/1", "alpha": 0.1}', 3, "punoise.prior/1"),
-    "text for alpha": (prior_text(alpha="x"), 3, "not numbers"),
-    "alpha above 1": (prior_text(alpha=2), 3, "not shares"),
-    "no estimate": (prior_text(alpha=None, warnings=[{"message": "few rows"}]), 4, "few rows"),
-    "no estimate, odd warnings": (prior_text(alpha=None, warnings=[1]), 4, "no reason given"),
+    "text for alpha": (prior_text(alpha="x"), 3, "'x' is not a finite number"),
+    "alpha above 1": (prior_text(alpha=2), 3, "2 is not a share"),
+    "no estimate": (prior_text(), 4, "few rows"),
+    "no estimate, no reason": (prior_text(warnings=[]), 4, "no reason given"),
+    "odd warnings": (prior_text(warnings=[1]), 3, "punoise.prior/1"),
 }
 
 

@@ -167,3 +167,27 @@ def test_dask_writes_the_bytes_of_the_plain_shards(run, sharded, tmp_path):
         with process(tmp_path / "worker.log", *worker, "--no-dashboard", **several):
             again = run("--dask", found)
     assert contents(again) == contents(sharded)
+
+
+TRAINING_THREADS = """
+from distributed import Client, LocalCluster
+from pu_noise_cli.engine import Dask
+from pu_noise_cli.transform.training import TransformSettings
+
+def threads_of(settings):
+    return settings.threads
+
+if __name__ == "__main__":
+    only = {"n_workers": 1, "threads_per_worker": 3, "processes": False, "dashboard_address": None}
+    with LocalCluster(**only) as cluster:
+        with Client(cluster) as client:
+            found = Dask(client).call(threads_of, TransformSettings(threads=7))
+            assert found == 3, found
+"""
+
+
+def test_training_takes_the_threads_of_the_dask_worker(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    script = tmp_path / "script.py"
+    script.write_text(TRAINING_THREADS)
+    subprocess.run([sys.executable, script], check=True)

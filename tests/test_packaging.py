@@ -24,8 +24,6 @@ VERSIONED = {
     "packaging/Dockerfile": r'version="(.+)"',
     "packaging/apptainer.def": r"version (.+)",
     "packaging/galaxy/punoise.xml": r'token name="@TOOL_VERSION@">(.+)<',
-    "nextflow_example/main.nf": r'container "punoise:(.+)"',
-    "nextflow_example/environment.yml": r"punoise=(.+)",
     "snakemake_example/environment.yaml": r"punoise =(.+)",
 }
 

@@ -162,7 +162,7 @@ def test_comfort_is_given_only_where_the_intervals_allow_it(alpha, interval, bet
     section = page.split('<section id="warnings"')[1].split("</section>")[0]
     assert ("nothing unusual" in section) == calm
     assert ('class="good"' in page) == calm
-    assert "None" in section
+    assert "No warnings" in section
     is_wide = not calm and interval is not None
     assert ("wide. Where positives and negatives overlap" in page) == is_wide
 
@@ -206,6 +206,15 @@ def test_an_axis_of_scores_has_the_name_of_its_column():
         for chart in (*drawn["scores"], drawn["posterior"][1]):
             layers = chart.spec()["layer"]
             assert {layer["encoding"]["x"]["title"] for layer in layers} == {title}
+
+
+def test_the_name_of_a_score_column_comes_from_the_run(punoise, tables, tmp_path):
+    options = ("--score-column", "a", "--lower-is-positive", "--out-dir", tmp_path / "run")
+    punoise("run", *tables, *options)
+    page = (tmp_path / "run" / "report.html").read_text()
+    for name in ("scores-unlabeled", "scores-labeled", "posterior-by-score"):
+        layers = data_of(page)[name]["spec"]["layer"]
+        assert {layer["encoding"]["x"]["title"] for layer in layers} == {"a (opposite sign)"}
 
 
 def test_the_posterior_by_score_has_a_band():
@@ -571,12 +580,12 @@ def test_provenance_can_be_audited_and_the_run_repeated(punoise, tables, tmp_pat
 
 def test_the_command_line_of_a_run_is_one_that_click_takes():
     options = {"labeled": "a.csv", "features": [["a,b", "c"]], "na": ["?", "x"]}
-    options |= {"transform": False, "table_format": "tsv", "strict": False}
+    options |= {"transform": False, "strict": False}
     options |= {"lower_is_positive": True, "beta": None}
     words = command_words(options)
     assert words == [
         *("punoise", "run", "--labeled", "a.csv", "--features", '"a,b",c', "--na", "?"),
-        *("--na", "x", "--no-transform", "--format", "tsv", "--lower-is-positive"),
+        *("--na", "x", "--no-transform", "--lower-is-positive"),
         *("--out-dir", "results"),
     ]
     context = cli.cli.commands["run"].make_context("run", words[2:])

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ..console import Console
 from ..errors import EstimationError, InputError, PunoiseError, UsageError
-from ..notices import Notice
 from ..options import (
     DaskOption,
     EstimationOptions,
@@ -21,7 +20,6 @@ from .parts import merged
 
 if TYPE_CHECKING:
     from ..analysis import Request
-    from ..engine import Engine
     from ..prior import Prior
     from ..sketch import Sketch
     from ..transform.training import Trained
@@ -41,7 +39,7 @@ class Estimating(TableOptions, EstimationOptions, OnFailure, Strict):
 
     def failed_prior(self, error: PunoiseError, console: Console) -> Prior:
         """The prior to write in spite of an error, or the error where none is wanted."""
-        from ..prior import failed_prior
+        from ..estimation import failed_prior
 
         if self.on_failure != "write":
             raise error
@@ -133,13 +131,11 @@ def estimate_prior(given: EstimatePriorOptions, console: Console) -> None:
     punoise estimate-prior --scores scores.tsv --out prior.json
     punoise estimate-prior --labeled labeled.csv --unlabeled unlabeled.csv
     """
-    from ..engine import open_engine
     from ..outputs import check_target, write_json
 
     check_target(given.out)
     try:
-        with open_engine(given.dask, given.threads, console) as engine:
-            prior, sketch = _prior(given, engine, console)
+        prior, sketch = _prior(given, console)
     except (InputError, EstimationError) as error:
         failed = given.failed_prior(error, console)
         write_json(given.out, failed.to_json())
@@ -152,33 +148,37 @@ def estimate_prior(given: EstimatePriorOptions, console: Console) -> None:
     given.check_strict(prior.notices)
 
 
-def _prior(given: EstimatePriorOptions, engine: Engine, console: Console) -> tuple[Prior, Sketch]:
+def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch]:
     """Estimate from --scores, from sketches, or from tables that are scored on the way."""
     from ..analysis import analyse
-    from ..prior import estimate_prior
+    from ..engine import open_engine
+    from ..estimation import estimate_prior
     from ..scores import Scores
     from ..shards import check_parquet
 
-    sketches = (*given.sketches, *given.more_sketches)
     request = given.request()
-    if given.scores is None and not sketches:
+    sketches = (*given.sketches, *given.more_sketches)
+    scored = rows = None
+    if given.scores is not None or sketches:
+        _check_no_tables(given)
+    if given.scores is not None:
+        scored = Scores.open(given.scores)
+        rows = scored.rows
+    elif not sketches:
         rows = given.rows()
-        if given.dask is not None:
-            check_parquet(rows, f"--dask {given.dask}")
-        found = analyse(rows, request, engine)
-        tell_score(found.trained, console)
-        return found.prior, found.sketch
-    _check_no_tables(given)
-    if sketches:
-        sketch, notices = merged(sketches), tuple[Notice, ...]()
-    else:
-        scored = Scores.open(given.scores or "")
-        if given.dask is not None:
-            check_parquet(scored.rows, f"--dask {given.dask}")
-        sketch, notices = scored.checked_sketch(engine), scored.notices
-    prior = estimate_prior(
-        sketch, given.method, request.estimation, sample=given.sample, notices=notices
-    )
+    if rows is not None and given.dask is not None:
+        check_parquet(rows, f"--dask {given.dask}")
+    with open_engine(given.dask, given.threads, console) as engine:
+        if rows is not None and scored is None:
+            found = analyse(rows, request, engine)
+            tell_score(found.trained, console)
+            return found.prior, found.sketch
+        sketch = merged(sketches) if scored is None else scored.checked_sketch(engine)
+        notices = () if scored is None else scored.notices
+        with engine.timed("estimate"):
+            prior = estimate_prior(
+                sketch, given.method, request.estimation, sample=given.sample, notices=notices
+            )
     return prior, sketch
 
 

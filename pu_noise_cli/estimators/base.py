@@ -31,6 +31,11 @@ class Settings:
     seed: int = 0
     elkan_noto_estimator: str = "e1"
     elbow: str = "robust"
+    # at least this share of the unlabeled rows that score like the top fifth of the labeled ones
+    # are positive; 0 assumes nothing
+    purity: float = 0.3
+    alpha_between: Interval | None = None
+    beta_between: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -51,10 +56,12 @@ class Estimate:
     beta_plus: float | None = None
     alpha_ci: Interval | None = None
     beta_ci: Interval | None = None
-    draws: tuple[tuple[float, float], ...] | None = None  # equally likely pairs of α and β
     converged: bool | None = None  # null for methods that do not iterate
     notices: tuple[Notice, ...] = ()
     curves: dict[str, Curve] = field(default_factory=dict)
+    draws: tuple[tuple[float, float], ...] | None = None  # equally likely pairs of α and β
+    alpha_ci_sampling: Interval | None = None  # what would remain if the overlap were known
+    assumed: dict[str, Any] | None = None  # the prior, in words and numbers
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,20 @@ def best_bins(
 ) -> FloatArray:
     """The largest share of the component in the mixture, one bound for each of the widths.
 
-    Counts have shape (cells,), the cells where the component is purest first. Over thresholds, the
-    ratio of the samples' shares above it bounds the proportion; the best threshold has the least
-    ratio plus width.
+    Counts have shape (cells,), the cells where the component is purest first.
+    """
+    best = best_thresholds(mixture, component, widths)
+    shares = [np.cumsum(counts) / float(counts.sum()) for counts in (mixture, component)]
+    return np.asarray(np.minimum(shares[0][best] / shares[1][best], 1.0))
+
+
+def best_thresholds(
+    mixture: FloatArray | IntArray, component: FloatArray | IntArray, widths: FloatArray
+) -> IntArray:
+    """The last cell above the best threshold for each of the widths.
+
+    The ratio of the samples' shares above a threshold bounds the proportion; the best threshold has
+    the least ratio plus width.
     """
     n_mixture, n_component = float(mixture.sum()), float(component.sum())
     above = np.cumsum(component) / n_component
@@ -25,7 +36,7 @@ def best_bins(
     ratio = (np.cumsum(mixture) / n_mixture)[seen] / above[seen]
     width = 1.01 * np.sqrt(np.log(40) / 2) * (n_mixture**-0.5 + n_component**-0.5)
     best = np.argmin(ratio + widths[:, None] * width / above[seen], axis=1)
-    return np.asarray(np.minimum(ratio[best], 1.0))
+    return np.asarray(np.flatnonzero(seen)[best])
 
 
 @register("bound")

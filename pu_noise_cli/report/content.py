@@ -77,7 +77,9 @@ class Provenance:
 
     @classmethod
     def _checked(cls, value: dict[str, Any]) -> Provenance:
-        tables = {str(entry["table"]) for entry in value["inputs"]}
+        tables = [entry["table"] for entry in value["inputs"]]
+        given = {str(name): option for name, option in value["options"].items()}
+        files = [name for name, option in given.items() if option in tables]
         score_column = value.get("score_column")
         return cls(
             version=str(value["punoise_version"]),
@@ -85,12 +87,8 @@ class Provenance:
                 InputFile(base_name(entry["file"]), str(entry["sha256"]))
                 for entry in value["inputs"]
             ),
-            options={
-                str(name): base_name(option)
-                if isinstance(option, str) and option in tables
-                else option
-                for name, option in dict(value["options"]).items()
-            },
+            options={name: base_name(given[name]) for name in files}
+            | {name: value for name, value in given.items() if name not in files},
             score_column=None if score_column is None else str(score_column),
             columns=tuple(_column(entry) for entry in value["columns"]),
             notices=notices_of_json(value["warnings"]),

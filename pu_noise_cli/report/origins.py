@@ -116,7 +116,7 @@ def command_words(options: dict[str, Any]) -> list[str]:
     """The command line that gives `run` these options."""
     words = ["punoise", "run"]
     for name, value in options.items():
-        option = "--" + {"table_format": "format"}.get(name, name).replace("_", "-")
+        option = "--" + name.replace("_", "-")
         if name == "transform" and value is False:
             words.append("--no-transform")
         elif value is True:

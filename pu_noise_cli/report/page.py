@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..estimation import CURVE_METHOD
 from ..estimators import ESTIMATORS, Estimate, Interval, Settings
-from ..prior import CURVE_METHOD, Prior
+from ..prior import Prior
 from ..sketch import Sketch
 from .aggregates import Passing, passing_fdr, passing_posterior, score_range
 from .chart import Chart
@@ -78,9 +79,10 @@ def _answer(content: ReportContent) -> str:
         f"<strong>{percent(answer.beta)}</strong> of the {count(sketch.n_labeled)} labeled rows "
         f"truly are{_clause(answer.beta_ci)}."
     )
-    unlabeled, labeled = "of the unlabeled rows are positive", "of the labeled rows truly are"
-    cards = _card("α", unlabeled, answer.alpha, answer.alpha_ci, sketch.n_unlabeled, "positives")
-    cards += _card("β", labeled, answer.beta, answer.beta_ci, sketch.n_labeled, "correct labels")
+    said = "of the unlabeled rows are positive"
+    cards = _card("α", said, answer.alpha, answer.alpha_ci, sketch.n_unlabeled, "positives")
+    said = "of the labeled rows are truly positive"
+    cards += _card("β", said, answer.beta, answer.beta_ci, sketch.n_labeled, "correct labels")
     return (
         f'<p class="lead">{sentence}</p><div class="cards">{cards}</div>'
         f"{_width_text(answer)}{_population_text(content)}{_care_text(len(content.notices))}"
@@ -162,10 +164,12 @@ def _warnings(content: ReportContent, names: Names) -> str:
 def _calm_text(answer: Estimate) -> str:
     """What is said where there is no warning: no comfort where the estimates are uncertain."""
     if wide := _wide_shares(answer):
-        return f"<p>None, but {' and '.join(wide)} can only be told within a wide interval.</p>"
+        return f"<p>No warnings, but the interval of {' and of '.join(wide)} is wide.</p>"
     if answer.alpha_ci is None or answer.beta_ci is None:
-        return "<p>None, but the estimates come without intervals.</p>"
-    return '<p class="good">None: nothing unusual was found in the data or the estimates.</p>'
+        return "<p>No warnings, but the estimates come without intervals.</p>"
+    return (
+        '<p class="good">No warnings: nothing unusual was found in the data or the estimates.</p>'
+    )
 
 
 # Texts beside the charts
@@ -192,9 +196,9 @@ def _roc_text(content: ReportContent) -> str:
     if content.prior.auc is not None:
         rows.append(["positives against negatives, corrected", f"{content.prior.auc:.3f}"])
     return (
-        "<p>Some labels are wrong and some unlabeled rows are positive, so the observed curve "
-        "understates how well the score separates the two classes. The AUC is corrected by α and "
-        "β. The recovered curve counts each unlabeled row as positive to the degree of its "
+        "<p>Labels can be wrong and unlabeled rows can be positive, so the observed curve "
+        "understates how well the score separates the two classes. The corrected AUC follows from "
+        "the observed one, α and β. The recovered curve weights each unlabeled row by its "
         "posterior, so the area under it can differ a little from the corrected AUC.</p>"
         + table("Area under the curve", ["", "AUC"], rows)
     )

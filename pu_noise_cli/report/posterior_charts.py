@@ -94,10 +94,16 @@ def _draw_calibration(top: float) -> Callable[[Palette], Spec]:
                 },
                 {
                     "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
+                    "encoding": {"x": x, "y": y, "color": color},
+                },
+                {
+                    "params": [nearest_to("predicted")],
+                    "mark": {"type": "point", "filled": True, "size": 90},
                     "encoding": {
                         "x": x,
                         "y": y,
-                        "color": color,
+                        "color": {"value": palette.ink},
+                        "opacity": shown_on_hover(),
                         "tooltip": tooltips(RELIABILITY_COLUMNS, shares | {"rows": ",.0f"}),
                     },
                 },

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..estimation import CURVE_METHOD
 from ..estimators import Curve, Estimate
-from ..prior import CURVE_METHOD, Prior
+from ..prior import Prior
 from ..sketch import FloatArray
 from .aggregates import Roc, binned, observed_roc, recovered_roc, score_bins
 from .chart import (
@@ -152,7 +153,7 @@ def _draw_distribution(
 
     def bars(height: str, base: Spec, label: str, scale: Spec) -> Spec:
         return {
-            "mark": {"type": "bar", "strokeWidth": 0, "binSpacing": 0, "clip": True},
+            "mark": {"type": "bar", "strokeWidth": 0, "binSpacing": 0},
             "encoding": {
                 "x": x,
                 "x2": {"field": "high"},
@@ -168,7 +169,7 @@ def _draw_distribution(
         drawn = 3 if top is None else 2
         scale = {"domain": labels[:drawn], "range": colors[:drawn]}
         line = {
-            "mark": {"type": "line", "interpolate": "step", "strokeWidth": 1.6, "clip": True},
+            "mark": {"type": "line", "interpolate": "step", "strokeWidth": 1.6},
             "encoding": {
                 "x": channel("middle", histogram.score_title),
                 "y": channel("other", **y),
@@ -187,8 +188,12 @@ def _draw_distribution(
         }
         positives = bars("positive", {"datum": 0}, labels[0], scale)
         negatives = bars("total", {"field": "positive"}, labels[1], scale)
-        bars_drawn = [{"params": [zooming("x")], **positives}, negatives]
-        return {"layer": [*bars_drawn, *([line] if top is None else []), pointer]}
+        layers = [{"params": [zooming("x")], **positives}, negatives, line, pointer]
+        if top is not None:  # not by clipping, for which Vega would number each chart it ever drew
+            cut = {"calculate": f"min(datum.total, {rounded(top)})", "as": "cut"}
+            negatives["transform"], negatives["encoding"]["y"]["field"] = [cut], "cut"
+            layers.remove(line)
+        return {"layer": layers}
 
     return draw
 

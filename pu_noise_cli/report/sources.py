@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 from ..calibration import calibrate
 from ..errors import EstimationError, InputError
+from ..estimation import DEFAULT_METHOD, failed_prior
 from ..files import read_bytes, read_json
 from ..notices import Notice
 from ..posteriors import DoubtfulRow, DoubtfulRows
-from ..prior import DEFAULT_METHOD, Prior, failed_prior, read_prior
+from ..prior import Prior, read_prior
 from ..scores import Scores
 from ..sketch import Sketch, SketchBuilder
 from ..tables import Table, open_table

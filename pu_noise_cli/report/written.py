@@ -16,7 +16,7 @@ from ..tables import Table
 from .aggregates import PosteriorCurve
 from .content import base_name, bounds_on_posterior
 
-SHARE_COLUMNS = ("tau", "posterior", "posterior_labeled")
+SHARE_COLUMNS = ("posterior", "tau", "posterior_labeled")
 BOUND_COLUMNS = ("posterior_low", "posterior_high")
 SAME = 1e-6  # posteriors that differ by less were made with the same settings
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -11,16 +13,55 @@ from numpy.typing import NDArray
 
 from .base import Arrays, Matrix
 
+Vector = NDArray[np.float64]
+
 KNOTS = 129  # per column; what lies between two is interpolated
 FARTHEST = 5.0  # the largest scaled value, which only rare values reach
+CELLS = 2048  # to look knots up by
+BLOCK = 16384  # rows of a column that are scaled at once, in a core's cache
+
+
+class _Interpolation:
+    """One piecewise linear map: np.interp with constant ends, several times as fast.
+
+    The range of the knots is cut into even cells, each of which knows the knot before it; how many
+    knots a cell has at most says how often to halve what is left.
+    """
+
+    def __init__(self, values: Vector, scaled: Vector) -> None:
+        self.values, self.scaled = values, scaled
+        first, last = values[[0, -1]]
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            self.cells_per_value = min(CELLS / (last - first), np.finfo(np.float64).max)
+            self.slope = np.nan_to_num(np.append(np.diff(scaled) / np.diff(values), 0))
+        cell_of_knot = self._cells(values)
+        cells = np.arange(CELLS + 1)
+        self.before = np.maximum(np.searchsorted(cell_of_knot, cells) - 1, 0)
+        inside = np.searchsorted(cell_of_knot, cells, "right") - 1 - self.before
+        self.halvings = int(inside.max()).bit_length()
+        self.bounds = np.append(values, np.full(1 << self.halvings, np.inf))
+
+    def _cells(self, x: Vector) -> NDArray[np.intp]:
+        return ((x - self.values[0]) * self.cells_per_value).astype(np.intp)
+
+    def __call__(self, x: Vector) -> Vector:
+        """The map of values without gaps, shape (n,)."""
+        x = np.clip(x, self.values[0], self.values[-1])
+        knot = self.before.take(self._cells(x))
+        for power in reversed(range(self.halvings)):
+            knot += (self.bounds.take(knot + (1 << power)) <= x).astype(np.intp) << power
+        x -= self.values.take(knot)
+        x *= self.slope.take(knot)
+        x += self.scaled.take(knot)
+        return x
 
 
 @dataclass(frozen=True)
 class Scaling:
     """Piecewise linear maps, one per column, whose knots stand one column after another."""
 
-    values: NDArray[np.float64]  # (k,), increasing within a column
-    scaled: NDArray[np.float64]  # (k,)
+    values: Vector  # (k,), increasing within a column
+    scaled: Vector  # (k,)
     first: NDArray[np.int64]  # (d + 1,): column j has the knots first[j]:first[j + 1]
 
     def apply(self, features: NDArray[np.float64], threads: int = 1) -> Matrix:
@@ -28,19 +69,35 @@ class Scaling:
         n, d = features.shape
         if d != len(self.first) - 1:
             raise ValueError(f"{d} columns where the scaling has {len(self.first) - 1}")
-        out = np.empty((n, d), dtype=np.float32, order="F")
+        out = np.zeros((n, d), dtype=np.float32, order="F")
 
         def scale(j: int) -> None:
-            knots = slice(self.first[j], self.first[j + 1])
-            # a quarter, since the distance between two finite values may overflow
-            column = np.interp(features[:, j] / 4, self.values[knots] / 4, self.scaled[knots])
-            column[np.isnan(column)] = 0
-            np.clip(column, -FARTHEST, FARTHEST, out=column)
-            out[:, j] = column
+            interpolate = self._maps[j]
+            if interpolate is None:
+                return
+            for start in range(0, n, BLOCK):
+                column = features[start : start + BLOCK, j] / 4
+                missing = np.isnan(column)
+                if missing.any():
+                    column[missing] = 0
+                column = interpolate(column)
+                column[missing] = 0
+                out[start : start + BLOCK, j] = column
 
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(scale, range(d)))
         return out
+
+    @cached_property
+    def _maps(self) -> list[_Interpolation | None]:
+        """The map of each column, none where it is constant."""
+        maps: list[_Interpolation | None] = []
+        for start, end in pairwise(self.first):
+            # a quarter, since the distance between two finite values may overflow
+            values = self.values[start:end] / 4
+            scaled = np.clip(self.scaled[start:end], -FARTHEST, FARTHEST)
+            maps.append(_Interpolation(values, scaled) if values[-1] > values[0] else None)
+        return maps
 
     def arrays(self) -> Arrays:
         """All there is to store."""
@@ -55,6 +112,20 @@ class Scaling:
             np.asarray(arrays["first"], dtype=np.int64),
         )
 
+    def check(self, d: int) -> None:
+        """Stop with a ValueError unless there are increasing knots for each of d columns."""
+        k = len(self.values)
+        if self.values.shape != (k,) or self.scaled.shape != (k,) or self.first.shape != (d + 1,):
+            raise ValueError("the arrays of a scaling fit each other")
+        if not (np.isfinite(self.values).all() and np.isfinite(self.scaled).all()):
+            raise ValueError("knots are numbers")
+        if self.first[0] != 0 or self.first[-1] != k or (np.diff(self.first) < 1).any():
+            raise ValueError("each column has knots")
+        rises = self.values[1:] > self.values[:-1]
+        rises[self.first[1:-1] - 1] = True  # from one column to the next
+        if not rises.all() or np.abs(self.scaled).max() > FARTHEST + 1e-6:
+            raise ValueError("knots increase, and are scaled to a range")
+
 
 def fit_scaling(features: NDArray[np.float64]) -> Scaling:
     """Normal scores of the columns of features, shape (n, d), centred, with unit variance."""
@@ -67,7 +138,7 @@ def fit_scaling(features: NDArray[np.float64]) -> Scaling:
     )
 
 
-def _fit_column(column: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _fit_column(column: Vector) -> tuple[Vector, Vector]:
     """Knots of one column: distinct values and the normal scores of their mid-ranks."""
     from scipy.special import ndtri
 

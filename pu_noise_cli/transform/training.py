@@ -78,7 +78,8 @@ def train(
     size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features))
     labeled, unlabeled = RowSample(size // 2, settings.seed), RowSample(size, settings.seed)
     seen: Counter[tuple[int, str]] = Counter()
-    for chunk in rows.chunks([*rows.features, *rows.id_and_group]):
+    group = [] if rows.group_column is None else [rows.group_column]
+    for chunk in rows.chunks([*rows.features, *group]):
         seen[chunk.table, chunk.file] += chunk.batch.num_rows
         profiler.add(chunk)
         rows.groups(chunk)  # all must have one, whether sampled or not

@@ -1,0 +1,34 @@
+process PUNOISE_MERGESKETCHES {
+    tag "${meta.id}"
+    label 'process_single'
+
+    conda "${moduleDir}/environment.yml"
+    container "punoise:0.1.0"
+
+    input:
+    tuple val(meta), path(sketches, stageAs: '?/*')
+
+    output:
+    tuple val(meta), path("${prefix}.sketch"), emit: sketch
+    tuple val("${task.process}"), val('punoise'), eval('punoise --version'), emit: versions_punoise, topic: versions
+
+    when:
+    task.ext.when == null || task.ext.when
+
+    script:
+    def args = task.ext.args ?: ''
+    prefix = task.ext.prefix ?: "${meta.id}"
+    """
+    punoise merge-sketches \\
+        ${sketches} \\
+        --out '${prefix}.sketch' \\
+        --threads ${task.cpus} \\
+        ${args}
+    """
+
+    stub:
+    prefix = task.ext.prefix ?: "${meta.id}"
+    """
+    touch '${prefix}.sketch'
+    """
+}

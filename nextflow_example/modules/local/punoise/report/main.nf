@@ -1,0 +1,38 @@
+process PUNOISE_REPORT {
+    tag "${meta.id}"
+    label 'process_single'
+
+    conda "${moduleDir}/environment.yml"
+    container "punoise:0.1.0"
+
+    input:
+    tuple val(meta), path(scores), path(prior), path(posterior)
+
+    output:
+    tuple val(meta), path("${prefix}/report.html"), emit: report
+    tuple val("${task.process}"), val('punoise'), eval('punoise --version'), emit: versions_punoise, topic: versions
+
+    when:
+    task.ext.when == null || task.ext.when
+
+    script:
+    def args = task.ext.args ?: ''
+    prefix = task.ext.prefix ?: "${meta.id}"
+    """
+    mkdir -p '${prefix}'
+    punoise report \\
+        --scores ${scores} \\
+        --prior ${prior} \\
+        --posterior ${posterior} \\
+        --out '${prefix}/report.html' \\
+        --threads ${task.cpus} \\
+        ${args}
+    """
+
+    stub:
+    prefix = task.ext.prefix ?: "${meta.id}"
+    """
+    mkdir -p '${prefix}'
+    touch '${prefix}/report.html'
+    """
+}

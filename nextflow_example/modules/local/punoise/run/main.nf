@@ -1,0 +1,42 @@
+process PUNOISE_RUN {
+    tag "${meta.id}"
+    label 'process_low'
+
+    conda "${moduleDir}/environment.yml"
+    container "punoise:0.1.0"
+
+    input:
+    tuple val(meta), path(labeled, stageAs: 'labeled/*'), path(unlabeled, stageAs: 'unlabeled/*')
+
+    output:
+    tuple val(meta), path("${prefix}/prior.json"), emit: prior
+    tuple val(meta), path("${prefix}/scores.parquet"), emit: scores, optional: true
+    tuple val(meta), path("${prefix}/posterior.parquet"), emit: posterior, optional: true
+    tuple val(meta), path("${prefix}/model.punoise"), emit: model, optional: true
+    tuple val(meta), path("${prefix}/report.html"), emit: report, optional: true
+    tuple val("${task.process}"), val('punoise'), eval('punoise --version'), emit: versions_punoise, topic: versions
+
+    when:
+    task.ext.when == null || task.ext.when
+
+    script:
+    def args = task.ext.args ?: ''
+    prefix = task.ext.prefix ?: "${meta.id}"
+    """
+    punoise run \\
+        --labeled ${labeled} \\
+        --unlabeled ${unlabeled} \\
+        --out-dir '${prefix}' \\
+        --sample '${meta.id}' \\
+        --threads ${task.cpus} \\
+        ${args}
+    """
+
+    stub:
+    prefix = task.ext.prefix ?: "${meta.id}"
+    """
+    mkdir -p '${prefix}'
+    echo '{"alpha": 0.5}' > '${prefix}/prior.json'
+    (cd '${prefix}' && touch scores.parquet posterior.parquet model.punoise report.html)
+    """
+}

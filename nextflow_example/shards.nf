@@ -1,0 +1,73 @@
+// One huge unlabeled table in many files: train once, then score them in parallel.
+// results/shards/prior.json and the parts in posterior/ are exactly what the table in one piece gives.
+
+nextflow.preview.topic = true // what Nextflow before 25.04 needs to gather the versions
+
+include { PUNOISE_ESTIMATEPRIOR } from './modules/local/punoise/estimateprior/main'
+include { PUNOISE_MERGESKETCHES } from './modules/local/punoise/mergesketches/main'
+include { PUNOISE_POSTERIOR     } from './modules/local/punoise/posterior/main'
+include { PUNOISE_SCORE         } from './modules/local/punoise/score/main'
+include { PUNOISE_SIMULATE      } from './modules/local/punoise/simulate/main'
+include { PUNOISE_SKETCH        } from './modules/local/punoise/sketch/main'
+include { PUNOISE_TRAIN         } from './modules/local/punoise/train/main'
+include { write_versions        } from './versions'
+
+def in_order(files) {
+    return files.toSortedList { a, b -> a.name <=> b.name }.map { list -> [list] }
+}
+
+workflow SHARDS {
+    take:
+    labeled // channel: the files of the labeled table, mostly one
+    unlabeled // channel: the files of the unlabeled table
+
+    main:
+    whole = [id: 'all']
+    PUNOISE_TRAIN(in_order(labeled).combine(in_order(unlabeled)).map { l, u -> [whole, l, u] })
+    model = PUNOISE_TRAIN.out.model.map { _meta, model -> model }
+
+    parts = labeled
+        .map { table -> [[id: table.baseName, set: 'labeled'], table] }
+        .mix(unlabeled.map { table -> [[id: table.baseName, set: 'unlabeled'], table] })
+    PUNOISE_SCORE(parts.combine(model))
+    PUNOISE_SKETCH(PUNOISE_SCORE.out.scores)
+
+    sketches = PUNOISE_SKETCH.out.sketch.toSortedList { a, b ->
+        a[0].set <=> b[0].set ?: a[0].id <=> b[0].id
+    }
+    PUNOISE_MERGESKETCHES(sketches.map { entries -> [whole, entries.collect { _meta, sketch -> sketch }] })
+    sketch = PUNOISE_MERGESKETCHES.out.sketch
+    PUNOISE_ESTIMATEPRIOR(sketch.map { meta, file -> [meta, [], file] })
+    prior = PUNOISE_ESTIMATEPRIOR.out.prior
+
+    PUNOISE_POSTERIOR(
+        PUNOISE_SCORE.out.scores
+            .combine(prior.map { _meta, file -> file })
+            .combine(sketch.map { _meta, file -> file })
+    )
+
+    emit:
+    prior = prior
+    posterior = PUNOISE_POSTERIOR.out.posterior
+    model = PUNOISE_TRAIN.out.model
+}
+
+workflow {
+    if (params.labeled && params.unlabeled) {
+        labeled = channel.fromPath(params.labeled, checkIfExists: true)
+        unlabeled = channel.fromPath(params.unlabeled, checkIfExists: true)
+    }
+    else if (!params.labeled && !params.unlabeled) {
+        // The example's own inputs
+        PUNOISE_SIMULATE([id: 'example'])
+        labeled = PUNOISE_SIMULATE.out.tables.map { _meta, labeled, _unlabeled -> labeled }
+        unlabeled = PUNOISE_SIMULATE.out.tables
+            .map { _meta, _labeled, unlabeled -> unlabeled }
+            .splitText(by: 1000, keepHeader: true, file: true)
+    }
+    else {
+        error("--labeled and --unlabeled belong together; without both, the example is run")
+    }
+    SHARDS(labeled, unlabeled)
+    write_versions(channel.topic('versions'))
+}

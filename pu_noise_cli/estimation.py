@@ -1,0 +1,130 @@
+"""From a sketch to a prior: the methods, their intervals, and what they cannot know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from .diagnosis import Case, diagnose
+from .errors import EstimationError, InputError, UsageError, printable
+from .estimators import ESTIMATORS, Estimate, Estimator, Interval, Samples, Settings
+from .estimators.limits import limits
+from .notices import Notice, declare
+from .prior import CI_LEVEL, Prior
+from .sketch import Sketch
+
+DEFAULT_METHOD, CURVE_METHOD = "auto", "alphamax-n"
+REPLICATES = 100
+ANYTHING: Interval = (0.0, 1.0)
+ESTIMATION_FAILED = declare(
+    "estimation-failed",
+    "The input was fine but gave no estimate (--on-failure write).",
+    "The message says why; try another --method or more rows.",
+)
+BAD_INPUT = declare(
+    "bad-input",
+    "The input could not be used, so there is no estimate (--on-failure write).",
+    "The message names the file and the place; correct it and run again.",
+)
+
+
+def estimate_prior(
+    sketch: Sketch,
+    method: str,
+    settings: Settings,
+    *,
+    samples: Samples | None = None,
+    sample: str | None = None,
+    notices: Sequence[Notice] = (),
+    learned: bool = False,
+) -> Prior:
+    """Run one method, or all of them, on the scores and where given on the feature tables.
+
+    `notices` are those of the steps before; `learned` says that the score is a classifier's.
+    """
+    estimates = {
+        estimator.name: _with_intervals(estimator, sketch, samples, settings)
+        for estimator in _chosen(method, samples)
+    }
+    answering = answering_method(method)
+    answer = estimates[answering]
+    if not np.isfinite([answer.alpha, answer.beta]).all():
+        raise EstimationError(f"{answering} found no estimate")
+    case = Case(sketch, answer, estimates, learned)
+    if not case.ranks_labeled_higher:  # the scores tell nothing, so nothing can be ruled out
+        beta_ci = ANYTHING if settings.beta is None else answer.beta_ci
+        answer = replace(answer, alpha_ci=ANYTHING, beta_ci=beta_ci, draws=None)
+        estimates[answering], case = answer, replace(case, estimate=answer)
+    alpha_max, beta_min = limits(sketch)
+    curve_of = estimates.get(CURVE_METHOD)
+    if curve_of is None:
+        curve_of = ESTIMATORS[CURVE_METHOD].estimate(sketch, settings)
+    return Prior(
+        method=answering,
+        seed=settings.seed,
+        n_labeled=sketch.n_labeled,
+        n_unlabeled=sketch.n_unlabeled,
+        answer=answer,
+        auc_pu=sketch.auc,
+        estimates=estimates,
+        notices=(*notices, *diagnose(case), *answer.notices),
+        curves=curve_of.curves,
+        alpha_max=alpha_max,
+        beta_min=beta_min,
+        sample=sample,
+    )
+
+
+def failed_prior(method: str, seed: int, error: Exception, sample: str | None) -> Prior:
+    """The prior that is written where estimation or its input fails and a file is wanted."""
+    of = BAD_INPUT if isinstance(error, InputError) else ESTIMATION_FAILED
+    notices = (of(printable(str(error))),)
+    answering = answering_method(method)
+    return Prior(answering, seed, None, None, None, None, {}, notices, {}, sample=sample)
+
+
+def answering_method(method: str) -> str:
+    """The method whose estimate is the answer."""
+    return DEFAULT_METHOD if method == "all" else method
+
+
+def needs_features(method: str) -> bool:
+    """Whether a method, or one of all, reads the feature tables themselves."""
+    return method == "all" or ESTIMATORS[method].needs == "features"
+
+
+def _chosen(method: str, samples: Samples | None) -> Sequence[Estimator]:
+    if method == "all":
+        return [e for e in ESTIMATORS.values() if e.needs == "scores" or samples is not None]
+    estimator = ESTIMATORS[method]
+    if estimator.needs == "features" and samples is None:
+        raise UsageError(f"--method {method} needs the feature tables: --labeled and --unlabeled")
+    return [estimator]
+
+
+def _with_intervals(
+    estimator: Estimator, sketch: Sketch, samples: Samples | None, settings: Settings
+) -> Estimate:
+    """The estimate, with percentile intervals over bootstrap samples where it has none itself."""
+    data = sketch if estimator.needs == "scores" else samples
+    estimate = estimator.estimate(data, settings)
+    if estimator.needs == "features" or estimate.alpha_ci is not None:
+        return estimate
+    rng = np.random.default_rng([settings.seed, 1])
+    copies = [estimator.estimate(sketch.resample(rng), settings) for _ in range(REPLICATES)]
+    tail = (1 - CI_LEVEL) / 2
+
+    def interval(values: list[float], center: float) -> Interval:
+        low, high = np.quantile(values, [tail, 1 - tail])
+        return min(float(low), center), max(float(high), center)
+
+    alpha_ci = interval([copy.alpha for copy in copies], estimate.alpha)
+    return replace(
+        estimate,
+        alpha_ci=alpha_ci,
+        alpha_ci_sampling=alpha_ci,
+        beta_ci=interval([copy.beta for copy in copies], estimate.beta),
+        draws=tuple((float(copy.alpha), float(copy.beta)) for copy in copies),
+    )

@@ -1,0 +1,220 @@
+"""The belief in α and β: its quantiles and draws, what assumptions make of it, and the limits."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pu_noise_cli.estimators import ESTIMATORS, Estimate, Settings
+from pu_noise_cli.estimators.assumptions import prior_mass, top_cells, top_purity, top_ratio
+from pu_noise_cli.estimators.belief import Belief
+from pu_noise_cli.estimators.limits import limits
+from pu_noise_cli.sketch import Sketch
+
+
+def normals(alpha, beta, n_labeled, n_unlabeled, seed, separation=2.0):
+    rng = np.random.default_rng(seed)
+
+    def sample(share, n):
+        return rng.normal(size=n) + separation * (np.arange(n) < round(share * n))
+
+    return Sketch.of(sample(beta, n_labeled), sample(alpha, n_unlabeled))
+
+
+def auto(sketch: Sketch, **settings) -> Estimate:
+    return ESTIMATORS["auto"].estimate(sketch, Settings(**settings))
+
+
+@pytest.fixture(scope="module")
+def sketch() -> Sketch:
+    return normals(0.2, 0.9, 1000, 10_000, 1)
+
+
+def bell(atom: float = 0.0) -> Belief:
+    """α about .3 ± .05 and β about .8 ± .04, or exactly 1 with some probability."""
+    alpha, beta = np.linspace(0.005, 0.6, 120), np.linspace(0.6, 1.0, 81)
+    a, b = (
+        np.exp(-(((x - m) / s) ** 2) / 2) for x, m, s in ((alpha, 0.3, 0.05), (beta, 0.8, 0.04))
+    )
+    b = np.append((1 - atom) * b[:-1] / b[:-1].sum(), atom)
+    return Belief(alpha, beta, a[:, None] / a.sum() * b)
+
+
+# Any belief
+
+
+def test_quantiles_and_means_are_those_of_the_distribution():
+    belief = bell()
+    assert belief.means == pytest.approx((0.3, 0.8), abs=1e-3)
+    (low, high), (beta_low, beta_high) = belief.interval(0.95)
+    assert (low, high) == pytest.approx((0.3 - 1.96 * 0.05, 0.3 + 1.96 * 0.05), abs=2e-3)
+    assert (beta_low, beta_high) == pytest.approx((0.8 - 1.96 * 0.04, 0.8 + 1.96 * 0.04), abs=2e-3)
+
+
+def test_one_is_a_value_of_its_own():
+    assert bell(0.1).interval(0.9)[1][1] == 1
+    assert bell(0.01).interval(0.95)[1][1] < 0.9
+
+
+def test_draws_are_joint_and_always_the_same():
+    tilted = bell().given(np.exp(300 * (bell().alpha[:, None] - 0.3) * (bell().beta - 0.8)))
+    draws = np.array(tilted.draws(2000))
+    assert tilted.draws(2000) == tilted.draws(2000)
+    alpha, beta = tilted.alpha[:, None], tilted.beta
+    for power in [(1, 0), (0, 1), (2, 0), (0, 2), (1, 1)]:
+        expected = (tilted.mass * alpha ** power[0] * beta ** power[1]).sum()
+        assert (draws ** np.array(power)).prod(1).mean() == pytest.approx(expected, rel=2e-3)
+    assert np.corrcoef(draws.T)[0, 1] > 0.3
+
+
+def test_evidence_multiplies_in():
+    belief = bell()
+    likelihood = belief.alpha[:, None] ** 30 * (1 - belief.alpha[:, None]) ** 20
+    updated = belief.given(likelihood)
+    assert belief.means[0] < updated.means[0] < 0.6
+    assert updated.mass.sum() == pytest.approx(1)
+    assert updated.given(1 / likelihood).means == pytest.approx(belief.means)
+
+
+def test_ranges_hold_all_that_is_left():
+    belief = bell().between((0.32, 0.37), (0.801, 0.802))
+    draws = np.array(belief.draws(100))
+    for values, (low, high) in zip(draws.T, ((0.32, 0.37), (0.801, 0.802)), strict=True):
+        assert low <= values.min() <= values.max() <= high
+    assert 0.32 < belief.means[0] < 0.37
+    assert bell().agreeing(bell().within((0.3, 1), (0, 1))) == pytest.approx(0.5, abs=0.02)
+
+
+# The prior
+
+
+def test_prior_is_what_is_said_of_it():
+    nodes = np.linspace(0, 1, 401)
+    alpha = prior_mass(nodes, nodes).sum(1)
+    assert alpha[nodes < 0.05].sum() == pytest.approx(0.32, abs=0.02)
+    assert alpha[nodes > 0.3].sum() == pytest.approx(0.22, abs=0.02)
+    joint = prior_mass(nodes, nodes)
+    assert joint[nodes[:, None] > nodes - 0.045].sum() == 0
+    assert joint[:, -1].sum() == pytest.approx(0.31, abs=0.01)
+
+
+def test_prior_is_the_one_that_is_simulated(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    simulator = importlib.import_module("simulator")
+    rng = np.random.default_rng(0)
+    draws = np.array([simulator.draw_shares(rng) for _ in range(4000)])
+    nodes = np.linspace(0, 1, 201)
+    prior = Belief(nodes, nodes, prior_mass(nodes, nodes))
+    levels = np.linspace(0.1, 0.9, 9)
+    assert np.quantile(draws[:, 0], levels) == pytest.approx(prior.alphas(levels), abs=0.015)
+    assert np.quantile(draws[:, 1], levels) == pytest.approx(prior.betas(levels), abs=0.015)
+
+
+# What the user knows
+
+
+def test_purity_of_the_top_is_the_formula():
+    rng = np.random.default_rng(0)
+    positive = np.arange(200_000) < 60_000
+    unlabeled = rng.normal(size=len(positive)) + 2 * positive
+    labeled = rng.normal(size=50_000) + 2 * (np.arange(50_000) < 45_000)
+    sketch = Sketch.of(labeled, unlabeled)
+    lowest = sketch.edges[top_cells(sketch)].min()
+    assert (labeled >= lowest).mean() == pytest.approx(0.2, abs=0.005)
+    found = top_purity(np.array(0.3), np.array(0.9), top_ratio(sketch))
+    assert found == pytest.approx(positive[unlabeled >= lowest].mean(), abs=0.02)
+
+
+def test_purity_lifts_the_lower_end(sketch):
+    lows = [auto(sketch, purity=purity).alpha_ci[0] for purity in (0, 0.3, 0.7)]
+    assert lows == sorted(lows)
+    assert lows[0] < 0.05 < lows[1] < 0.2
+    assert auto(sketch, purity=0).assumed["purity"] == 0
+    assert auto(sketch).assumed["purity"] == 0.3
+
+
+def test_purity_says_nothing_of_scores_that_tell_nothing():
+    alike = normals(0.3, 0.3, 500, 5000, 2)
+    assert auto(alike).alpha_ci == pytest.approx(auto(alike, purity=0).alpha_ci, abs=0.05)
+
+
+def test_ranges_narrow_the_interval_and_say_so(sketch):
+    plain = auto(sketch)
+    known = auto(sketch, alpha_between=(0.15, 0.3), beta_between=(0.85, 1))
+    assert 0.15 <= known.alpha_ci[0] <= known.alpha <= known.alpha_ci[1] <= 0.3
+    assert known.beta_ci[0] >= 0.85
+    assert np.ptp(known.alpha_ci) < np.ptp(plain.alpha_ci)
+    assert not known.notices
+    assert known.assumed["alpha_between"] == [0.15, 0.3]
+    assert "alpha is between 0.15 and 0.3 and beta is between 0.85 and 1" in known.assumed["words"]
+    json.dumps(known.assumed)
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        {"alpha_between": (0.6, 0.8)},
+        {"alpha_between": (0.97, 0.99)},
+        {"beta_between": (0.05, 0.15)},
+        {"alpha_between": (0.6, 0.8), "beta": 0.9},
+    ],
+)
+def test_a_range_that_the_scores_contradict_is_kept_and_noticed(sketch, ranges):
+    estimate = auto(sketch, **ranges)
+    assert [notice.code for notice in estimate.notices] == ["assumption-contradicted"]
+    for name, between in ranges.items():
+        if name == "beta":
+            assert estimate.beta == between
+            continue
+        low, high = getattr(estimate, name.replace("between", "ci"))
+        assert between[0] <= low < high <= between[1]
+        assert high - low > 0.8 * (between[1] - between[0])
+        assert f"{name.removesuffix('_between')} is between" in estimate.notices[0].message
+
+
+def test_draws_of_an_estimate_are_its_belief(sketch):
+    estimate = auto(sketch)
+    draws = np.array(estimate.draws)
+    assert draws.mean(0) == pytest.approx([estimate.alpha, estimate.beta], abs=0.005)
+    assert np.quantile(draws[:, 0], [0.025, 0.975]) == pytest.approx(estimate.alpha_ci, abs=0.01)
+    assert (draws[:, 0] <= draws[:, 1]).all()
+
+
+# What is certain
+
+
+def test_limits_hold_where_the_classes_do_not_overlap():
+    """The worst case: the limits are then of α/β and (1-β)/(1-α) themselves."""
+    held = []
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        alpha, beta = rng.uniform(0.05, 0.6), rng.uniform(0.7, 1)
+        labeled, unlabeled = rng.random(200), rng.random(2000)
+        labeled += rng.random(200) < beta
+        unlabeled += rng.random(2000) < alpha
+        alpha_max, beta_min = limits(Sketch.of(labeled, unlabeled))
+        held.append((alpha / beta <= alpha_max, 1 - (1 - beta) / (1 - alpha) >= beta_min))
+    assert (np.mean(held, axis=0) >= 0.95).all()
+
+
+def test_limits_close_in_on_the_bounds():
+    def limit(n: int) -> tuple[float, float]:
+        return limits(normals(0.2, 0.9, n, 10 * n, 3, separation=5))
+
+    (few_alpha, few_beta), (many_alpha, many_beta) = limit(100), limit(20_000)
+    assert 0.2 / 0.9 < many_alpha < 0.24 < few_alpha
+    assert few_beta < 0.85 < many_beta < 0.9
+
+
+def test_sampling_alone_leaves_less_and_less():
+    widths = [
+        np.ptp(auto(normals(0.2, 0.9, n, 10 * n, 4)).alpha_ci_sampling) for n in (100, 1000, 10_000)
+    ]
+    assert widths[0] > 2 * widths[1] > 4 * widths[2]
+    estimate = auto(normals(0.2, 0.9, 1000, 10_000, 4))
+    assert estimate.alpha_ci_sampling[0] < estimate.alpha < estimate.alpha_ci_sampling[1]
+    assert np.ptp(estimate.alpha_ci_sampling) < np.ptp(estimate.alpha_ci)

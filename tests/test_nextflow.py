@@ -1,0 +1,347 @@
+"""The Nextflow example: real Nextflow, nf-core's linter and, under `make test-slurm`, SLURM."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import test_workflow as snakemake
+from conftest import needs_slurm
+
+from pu_noise_cli import __version__
+
+EXAMPLE = Path(__file__).parent.parent / "nextflow_example"
+MODULES = EXAMPLE / "modules" / "local" / "punoise"
+BIN = Path(sys.executable).parent
+ENV = {**snakemake.ENV, "NXF_ANSI_LOG": "false"}
+RUN_FILES = ("results", "work", ".nextflow*")
+VERSIONS = "punoise_mqc_versions.yml"
+LOGISTIC = "--classifier logistic"
+
+undisturbed = snakemake.undisturbed  # the Snakemake example, run once
+
+
+def found(name: str, *parts: str) -> str | None:
+    """A command that `make` has set up, or one that is there anyway."""
+    own = BIN.parent.joinpath(*parts, "bin", name)
+    return str(own) if own.exists() else shutil.which(name)
+
+
+needs_nextflow = pytest.mark.skipif(
+    found("nextflow") is None or shutil.which("java") is None,
+    reason="Nextflow is not set up: make example-nextflow (needs Java 17 and Maven)",
+)
+needs_snakemake = snakemake.pytestmark
+
+
+def start(folder: Path, script: str, *args: object) -> subprocess.Popen[str]:
+    """Nextflow in the folder, as the head of a process group."""
+    return subprocess.Popen(
+        [str(found("nextflow")), "run", script, *map(str, args)],
+        cwd=folder,
+        env=ENV,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
+def nextflow(folder: Path, script: str, *args: object, fails: bool = False) -> str:
+    process = start(folder, script, *args)
+    output, _ = process.communicate(timeout=300)
+    assert (process.returncode != 0) == fails, output
+    return output
+
+
+def copied(folder: Path) -> Path:
+    """The example elsewhere, with the settings and the sheet of the Snakemake example's test."""
+    other = snakemake.copied(folder.parent / f"{folder.name}_settings")
+    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns(*RUN_FILES))
+    shutil.copy(other / "config.yaml", folder / "example.yaml")
+    shutil.copy(other / "samples.tsv", folder)
+    return folder
+
+
+EXAMPLE_RUN = ("main.nf", "-params-file", "example.yaml")
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory) -> Path:
+    """The example run once, by whichever process of the test run comes first."""
+    top = tmp_path_factory.getbasetemp()
+    top = (top.parent if "PYTEST_XDIST_WORKER" in os.environ else top) / "nextflow"
+    try:
+        top.mkdir()
+    except FileExistsError:
+        snakemake.wait_until((top / "ended").exists)
+    else:
+        try:
+            nextflow(copied(top / "example"), *EXAMPLE_RUN)
+        finally:
+            (top / "ended").touch()
+    return top / "example"
+
+
+def test_versions_agree():
+    sources = [*MODULES.glob("*/main.nf"), *MODULES.glob("*/environment.yml"), EXAMPLE / "main.nf"]
+    assert len(sources) == 23
+    for path in sources:
+        stated = re.findall(r'(?:container "punoise:|- punoise=)([^"\s]+)', path.read_text())
+        assert stated == [__version__], path
+
+
+@needs_nextflow
+@needs_snakemake
+def test_the_files_are_those_of_snakemake_to_the_byte(finished, undisturbed):
+    ours, theirs = snakemake.results(finished), snakemake.results(undisturbed)
+    assert ours.pop(VERSIONS).count(__version__.encode()) == 7  # processes
+    for name in ("scores.parquet", "model.punoise"):  # an empty file there, none here
+        assert theirs.pop(f"blank/{name}") == b""
+    assert set(ours) == set(theirs)
+    assert [name for name in ours if ours[name] != theirs[name]] == []
+    blank = snakemake.read_summary(finished)["blank"]
+    assert blank["status"] == "failed"
+    assert blank["reason"].startswith("inputs/blank/labeled.csv: 5 labeled rows")
+
+
+@needs_nextflow
+@needs_snakemake
+def test_multiqc_shows_samples_and_versions(finished, tmp_path):
+    command = [BIN / "multiqc", finished / "results", "--outdir", tmp_path]
+    subprocess.run(command, check=True, env=ENV, capture_output=True)
+    data = tmp_path / "multiqc_data"
+    rows = (data / "multiqc_general_stats.txt").read_text().splitlines()
+    assert {row.split("\t")[0] for row in rows} == {"Sample", "kidney", "heart", "blank"}
+    assert __version__ in (data / "multiqc_software_versions.txt").read_text()
+
+
+@needs_nextflow
+def test_killed_and_resumed_it_gives_the_same_bytes(finished, tmp_path):
+    folder = copied(tmp_path / "example")
+    first = start(folder, *EXAMPLE_RUN)
+    scores = snakemake.wait_until(lambda: [*folder.glob("results/*/scores.parquet")])[0]
+    os.killpg(first.pid, signal.SIGKILL)  # all of it at once, as when the power goes
+    first.communicate(timeout=120)
+    assert not (folder / "results" / "summary.tsv").exists()
+    scores.write_bytes(scores.read_bytes()[:100])  # as if killed while it was copied
+    output = nextflow(folder, *EXAMPLE_RUN, "-resume")
+    assert "Cached process > PUNOISE_SIMULATE" in output
+    assert "Submitted process > SAMPLES:PUNOISE_SUMMARIZE" in output
+    assert snakemake.results(folder) == snakemake.results(finished)
+
+
+SAMPLE = ("scores.parquet", "model.punoise", "prior.json", "posterior.parquet", "report.html")
+STUBS = {
+    "main.nf": {
+        *("summary.tsv", "punoise_mqc.json", VERSIONS),
+        *(f"{sample}/{f}" for sample in ("kidney", "heart", "blank") for f in SAMPLE),
+    },
+    "shards.nf": {
+        *("shards/model.punoise", "shards/all.sketch", "shards/prior.json", VERSIONS),
+        *(
+            f"shards/{file}"
+            for part in ("labeled/labeled", "unlabeled/unlabeled.1")
+            for file in (
+                f"scores/{part}.parquet",
+                f"sketches/{part}.sketch",
+                f"posterior/{part}.parquet",
+            )
+        ),
+    },
+}
+
+
+@needs_nextflow
+@pytest.mark.parametrize("script", STUBS)
+def test_stub_run(script, tmp_path):
+    folder = copied(tmp_path / "example")
+    nextflow(folder, script, "-stub-run", "-params-file", "example.yaml")
+    made = snakemake.results(folder)
+    assert set(made) == STUBS[script]
+    assert sum(map(len, made.values())) < 1000  # nothing was computed
+
+
+def punoise(folder: Path, command: str) -> None:
+    subprocess.run([BIN / "punoise", *command.split(), "--quiet"], cwd=folder, env=ENV, check=True)
+
+
+@needs_nextflow
+def test_shards_give_exactly_what_the_whole_table_does(tmp_path):
+    folder = copied(tmp_path / "example")
+    punoise(folder, "simulate --out-dir whole --n-labeled 500 --n-unlabeled 2000")
+    header, *rows = (folder / "whole" / "unlabeled.csv").read_text().splitlines(keepends=True)
+    (folder / "parts").mkdir()
+    for i in range(3):
+        text = "".join([header, *rows[i * 700 : (i + 1) * 700]])
+        (folder / "parts" / f"part.{i}.csv").write_text(text)
+    options = f"{LOGISTIC} --max-train-rows 1000"  # so most rows are not trained on
+    (folder / "options.json").write_text(json.dumps({"train": options, "posterior": "--fdr 0.1"}))
+    tables = ("--labeled", "whole/labeled.csv", "--unlabeled", "parts/*.csv")
+    nextflow(folder, "shards.nf", *tables, "-params-file", "options.json")
+    for command in (
+        f"transform --labeled whole/labeled.csv --unlabeled whole/unlabeled.csv {options}"
+        " --out scores.parquet",
+        "estimate-prior --scores scores.parquet --out prior.json",
+        "posterior --scores scores.parquet --prior prior.json --fdr 0.1 --out posterior.parquet",
+    ):
+        punoise(folder, command)
+    sharded = folder / "results" / "shards"
+    assert (sharded / "prior.json").read_bytes() == (folder / "prior.json").read_bytes()
+    for name in ("scores", "posterior"):
+        files = [sharded / name / "labeled" / "labeled.parquet"]
+        files += [sharded / name / "unlabeled" / f"part.{i}.parquet" for i in range(3)]
+        rows = pa.concat_tables([pq.read_table(file) for file in files])
+        assert rows.num_rows == 2500
+        assert rows.equals(pq.read_table(folder / f"{name}.parquet"))
+
+
+@needs_nextflow
+def test_tables_anywhere_and_names_with_spaces(tmp_path):
+    folder, data = copied(tmp_path / "example"), tmp_path / "my data"
+    for sample, rows in (("one", 200), ("two", 5)):
+        punoise(tmp_path, f"simulate --out-dir {sample} --n-labeled {rows} --n-unlabeled 400")
+        for table in ("labeled", "unlabeled"):  # one name for both
+            (data / table).mkdir(parents=True, exist_ok=True)
+            shutil.move(tmp_path / sample / f"{table}.csv", data / table / f"{sample}.csv")
+    lines = ["sample\tlabeled\tunlabeled"]
+    lines += [f"{s} é\t{data}/labeled/{s}.csv\t{data}/unlabeled/{s}.csv" for s in ("two", "one")]
+    (folder / "sheet.tsv").write_text("\n".join(lines) + "\n")
+    (folder / "options.json").write_text(json.dumps({"transform": LOGISTIC}))
+    nextflow(folder, "main.nf", "--samples", "sheet.tsv", "-params-file", "options.json")
+    summary = snakemake.read_summary(folder)
+    assert [(name, row["status"]) for name, row in summary.items()] == [
+        ("two é", "failed"),
+        ("one é", "ok"),
+    ]
+    assert summary["two é"]["reason"].startswith("labeled/two.csv: 5 labeled rows")
+    assert (folder / "results" / "one é" / "report.html").exists()
+
+
+@needs_nextflow
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("liver\tno.csv\tno.csv", "No such file"),
+        ("kidney\ta.csv\tb.csv", "sample kidney is listed twice"),
+        ("a/b\ta.csv\tb.csv", "'a/b' is no sample name"),
+    ],
+)
+def test_a_bad_sheet_stops_it_at_once(row, message, tmp_path):
+    folder = copied(tmp_path / "example")
+    with open(folder / "samples.tsv", "a") as sheet:
+        sheet.write(f"{row}\t\n")
+    output = nextflow(folder, *EXAMPLE_RUN, fails=True)
+    assert message in output
+    assert "Submitted process" not in output
+
+
+@needs_nextflow
+def test_the_module_alone_as_its_readme_says(tmp_path):
+    folder = copied(tmp_path / "example")
+    (code,) = re.findall(r"```groovy\n(.*?)```", (EXAMPLE / "README.md").read_text(), re.DOTALL)
+    (options,) = re.findall(r"`(withName: .*?)`", (EXAMPLE / "README.md").read_text())
+    options = options.replace("--group-column gene", LOGISTIC)
+    (folder / "own.nf").write_text(code)
+    (folder / "own.config").write_text(f"process {{ {options} }}")
+    for sample, rows in (("kidney", 200), ("heart", 200), ("blank", 5)):
+        punoise(folder, f"simulate --out-dir inputs/{sample} --n-labeled {rows} --n-unlabeled 400")
+    nextflow(folder, "own.nf", "-c", "own.config", "--samples", "samples.tsv")
+    priors = [json.loads(path.read_text()) for path in folder.glob("work/*/*/*/prior.json")]
+    estimated = {prior["sample"]: prior["alpha"] is not None for prior in priors}
+    assert estimated == {"kidney": True, "heart": True, "blank": False}
+    assert len([*folder.glob("work/*/*/*/report.html")]) >= 2
+
+
+NF_CORE = found("nf-core", "nf-core")
+
+
+def modules_folder(folder: Path, **files: str) -> Path:
+    """What nf-core takes for a repository of modules."""
+    settings = {".nf-core.yml": "repository_type: modules\norg_path: nf-core\n"}
+    for name, text in {**settings, **files}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def git(folder: Path, *words: object) -> None:
+    who = ("-c", "user.name=test", "-c", "user.email=test@localhost")
+    subprocess.run(["git", *who, *map(str, words)], cwd=folder, check=True)
+
+
+@needs_nextflow
+@pytest.mark.skipif(NF_CORE is None, reason="nf-core is not installed: make lint-nextflow")
+def test_nf_core_accepts_the_modules(tmp_path):
+    """Without a network: its schemas are taken to accept everything, its other tests are run."""
+    schemas = {f"modules/{name}-schema.json": "{}" for name in ("meta", "environment")}
+    theirs = modules_folder(tmp_path / "theirs", **schemas)
+    git(theirs, "init", "-q", "-b", "master")
+    git(theirs, "add", "-A")
+    git(theirs, "commit", "-qm", "what the linter reads")
+    git(tmp_path, "clone", "-q", theirs, "config/nfcore/nf-core/modules")
+    ours = modules_folder(tmp_path / "ours", **{"tests/config/nextflow.config": ""})
+    shutil.copytree(MODULES, ours / "modules" / "nf-core" / "punoise")
+    tests = ("main_nf", "meta_yml", "environment_yml", "module_todos", "module_deprecations")
+    lint = ("--hide-progress", "modules", "--no-pull", "lint", "--all", "--plain-text")
+    done = subprocess.run(
+        [str(NF_CORE), *lint, *(f"--key={test}" for test in tests)],
+        cwd=ours,
+        env={
+            **ENV,
+            "PATH": f"{Path(str(found('nextflow'))).parent}:{ENV['PATH']}",
+            "XDG_CONFIG_HOME": str(tmp_path / "config"),
+            "XDG_CACHE_HOME": str(tmp_path / "cache"),
+            "NFCORE_NO_VERSION_CHECK": "1",
+            "COLUMNS": "200",
+        },
+        capture_output=True,
+        text=True,
+    )
+    counts = re.findall(r"\[.\]\s+(\d+) Tests? (\w+)", done.stdout)
+    assert [word for _, word in counts] == ["Passed", "Warnings", "Failed"], (
+        done.stdout + done.stderr
+    )
+    passed, warned, failed = (int(number) for number, _ in counts)
+    modules = len([*MODULES.iterdir()])
+    assert passed > 30 * modules
+    # no public image, which only a newer Nextflow could look up
+    images = re.findall(r"^punoise/\w+ (\w+)$", done.stdout, re.MULTILINE)
+    assert sorted(images) == ["docker_tag"] * modules + ["singularity_tag"] * modules, done.stdout
+    assert (warned, failed) == (0, 2 * modules), done.stdout
+
+
+def slurm_job(folder: Path) -> int | None:
+    """The number of a punoise transform that SLURM has started within a folder."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().split(b"\0")
+            ours = b"transform" in command and (process / "cwd").readlink().is_relative_to(folder)
+            if ours and b"SLURM_JOB_ID=" in (process / "environ").read_bytes():
+                return int(process.name)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return None
+
+
+@pytest.mark.slurm
+@needs_slurm
+@needs_nextflow
+def test_slurm_gives_the_same_bytes(finished, tmp_path):
+    folder = copied(tmp_path / "example")
+    (folder / "small.config").write_text("process.resourceLimits = [memory: '3 GB']")  # the node's
+    first = start(folder, *EXAMPLE_RUN, "-profile", "slurm", "-c", "small.config")
+    os.kill(snakemake.wait_until(lambda: slurm_job(folder)), signal.SIGKILL)
+    output, _ = first.communicate(timeout=300)
+    assert first.returncode == 0, output
+    assert "Execution is retried" in output
+    assert snakemake.results(folder) == snakemake.results(finished)
