@@ -12,6 +12,7 @@ from typing import Any
 
 from . import __version__
 from .engine import RowsDone
+from .errors import InputError
 from .rows import Rows
 from .shards import Job
 from .transform.training import Trained
@@ -79,3 +80,16 @@ def files_of_run(out_dir: str, names: Iterable[str]) -> list[str]:
         return []
     found = digests_of(Path(out_dir), [name for name in names if name in written])
     return sorted([NAME, *(name for name, digest in found.items() if digest == written[name])])
+
+
+def check_of_run(name: str, files: Any, given: Iterable[str]) -> None:
+    """Stop where a file beside a provenance has the name of one of that run's but is another."""
+    folder = Path(name).resolve().parent
+    beside = [Path(file).name for file in given if Path(file).resolve().parent == folder]
+    stated = files if isinstance(files, dict) else {}
+    for file, digest in digests_of(folder, [file for file in beside if file in stated]).items():
+        if digest != stated[file]:
+            raise InputError(
+                f"{folder / file}: is not what the run of {name} has written; leave --provenance "
+                "out, or run it again"
+            )

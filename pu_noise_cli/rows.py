@@ -74,7 +74,7 @@ class Rows:
             for column in features:
                 table.require(column, wanted_by)
         for column in drop:
-            if not any(column in table.columns for table in tables):
+            if not any(column in table.column_set for table in tables):
                 tables[0].require(column, "--drop-columns")
         named = {column for column in roles.values() if column is not None}
         if clash := named & set(features):
@@ -82,8 +82,9 @@ class Rows:
         left_out = named | set(drop)
         found = [[c for c in features or table.columns if c not in left_out] for table in tables]
         for ours, theirs, table in ((0, -1, tables[-1]), (-1, 0, tables[0])):
+            there = set(found[theirs])
             for column in found[ours]:
-                if column not in found[theirs]:
+                if column not in there:
                     raise InputError(
                         f"{table.name}: column {column!r} is missing; {tables[ours].name} has it "
                         f"(--drop-columns {column} leaves it out)"

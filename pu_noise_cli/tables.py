@@ -16,6 +16,7 @@ import tempfile
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -53,6 +54,11 @@ class Table:
     columns: tuple[str, ...]
     shards: tuple[Shard, ...] = field(repr=False)
     first_row: int = 0  # of its first shard, where it is a part of a table
+
+    @cached_property
+    def column_set(self) -> frozenset[str]:
+        """The columns, of which there may be many to look up."""
+        return frozenset(self.columns)
 
     def only(self, shards: Sequence[Shard], first_row: int = 0) -> Table:
         """The part of this table that is in some consecutive shards."""
@@ -95,7 +101,7 @@ class Table:
 
     def require(self, column: str, role: str) -> None:
         """Stop with an input error unless the table has the column."""
-        if column not in self.columns:
+        if column not in self.column_set:
             known = ", ".join(self.columns[:8]) + (", ..." if len(self.columns) > 8 else "")
             raise InputError(f"{self.name}: no column {column!r} for {role}; it has {known}")
 

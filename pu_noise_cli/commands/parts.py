@@ -80,7 +80,8 @@ def score(given: ScoreOptions, console: Console) -> None:
         wanted_by="the model",
     )
     given.check_table_out(given.out, rows)
-    extra = [c for c in table.columns if c not in features and c not in rows.roles]
+    used = {*features, *rows.roles}
+    extra = [column for column in table.columns if column not in used]
     if extra:
         console.say(f"punoise: {table.name}: not in the model and left out: {', '.join(extra)}")
     if known and stored.scorer is not None:
