@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Arrays, Fit, Matrix, Progress, Training, register
+from .base import Arrays, Fit, Matrix, Progress, Training, check_weights, register
 from .held_out import Units
 from .threads import by_chunks, chunks, in_threads
 
@@ -90,6 +90,16 @@ class BaggedNetworks:
         """The networks that arrays() came from."""
         W, b, v, c = (np.asarray(arrays[name], dtype=np.float32) for name in ("W", "b", "v", "c"))
         return cls(W, b, v, c, str(arrays.get("activation", "tanh")))
+
+    def check(self, d: int) -> None:
+        """Stop with a ValueError unless all shapes fit d features and all weights are numbers."""
+        k, units = self.c.size, self.c.size * HIDDEN
+        if k == 0:
+            raise ValueError("no networks")
+        check_weights(self.W, (d, units))
+        check_weights(self.b, (units,))
+        check_weights(self.v, (units,))
+        check_weights(self.c, (k,))
 
 
 def _score(logit: NDArray[np.float64]) -> NDArray[np.float64]:
