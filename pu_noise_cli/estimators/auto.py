@@ -23,6 +23,7 @@ from .assumptions import (
     assumed,
     hats,
     purity_asked,
+    stated_purity,
     stated_ranges,
     top_purity,
     top_ratio,
@@ -116,8 +117,11 @@ def networks() -> Networks:
 # The belief
 
 
-def believed(sketch: Sketch, settings: Settings) -> tuple[Belief, list[Notice]]:
-    """The belief in α and β given the scores and what the user knows, and what contradicts it."""
+def believed(sketch: Sketch, settings: Settings) -> tuple[Belief, float, list[Notice]]:
+    """The belief in α and β, the purity of the top that it assumes, and what the scores contradict.
+
+    A range that they contradict is kept, and nothing else believed; a purity is not assumed then.
+    """
     log_likelihood = networks().log_likelihood(summarise(sketch))
     before = Belief(ALPHA, BETA, prior())
     if settings.beta is not None:
@@ -132,20 +136,16 @@ def believed(sketch: Sketch, settings: Settings) -> tuple[Belief, list[Notice]]:
             before = after = Belief.flat(*ranges)
         else:
             before, after = before.between(*ranges), after.between(*ranges)
-    asked = purity_asked(settings.purity, sketch)
-    if asked > 0:
-        purity = top_purity(after.alpha[:, None], after.beta, top_ratio(sketch))
-        weight = (purity >= asked).astype(np.float64)
+    purity = purity_asked(settings.purity, sketch)
+    if purity > 0:
+        purities = top_purity(after.alpha[:, None], after.beta, top_ratio(sketch))
+        weight = (purities >= purity).astype(np.float64)
         if _contradicted(before, after, weight):
-            notices.append(
-                _contradiction(
-                    f"at least {asked:.2g} of the unlabeled rows that score like the top fifth of "
-                    "the labeled ones are positive"
-                )
-            )
+            notices.append(_contradiction(stated_purity(purity)))
+            purity = 0.0
         else:
             after = after.given(weight)
-    return after, notices
+    return after, purity, notices
 
 
 def _at_beta(before: Belief, log_likelihood: FloatArray, beta: float) -> tuple[Belief, FloatArray]:
@@ -169,7 +169,7 @@ def _contradiction(assumption: str) -> Notice:
 @register("auto")
 def auto(sketch: Sketch, settings: Settings) -> Estimate:
     """Learned from simulated samples: the most accurate, with intervals of its own."""
-    belief, notices = believed(sketch, settings)
+    belief, purity, notices = believed(sketch, settings)
     alpha, beta = float(belief.alphas(np.array([0.5]))[0]), belief.means[1]  # of least error
     alpha_ci, beta_ci = belief.interval(LEVEL)
     alpha_max, beta_min = limits(sketch)
@@ -186,5 +186,5 @@ def auto(sketch: Sketch, settings: Settings) -> Estimate:
         alpha_max=alpha_max,
         beta_min=beta_min,
         alpha_ci_sampling=(max(sampling[0], alpha_ci[0]), min(sampling[1], alpha_ci[1])),
-        assumed=assumed(settings, purity_asked(settings.purity, sketch)),
+        assumed=assumed(settings, purity),
     )
