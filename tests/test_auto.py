@@ -36,7 +36,7 @@ def normals(
 def test_recovers_known_shares(alpha, beta):
     estimate = auto(Sketch.of(*normals(alpha, beta, 2000, 20_000, seed=1)))
     assert estimate.alpha == pytest.approx(alpha, abs=0.03)
-    assert estimate.beta == pytest.approx(beta, abs=0.05)
+    assert estimate.beta == pytest.approx(beta, abs=0.07)
     assert estimate.alpha_plus == pytest.approx(alpha / beta, abs=0.04)
 
 

@@ -90,6 +90,14 @@ def purity_asked(purity: float, sketch: Sketch) -> float:
     return purity * float(np.clip((sketch.auc - 0.5) / (FULL_AUC - 0.5), 0, 1))
 
 
+def stated_purity(purity: float) -> str:
+    """The purity of the top, in words."""
+    return (
+        f"at least {purity:.2g} of the unlabeled rows that score like the top fifth of the labeled "
+        "ones are positive"
+    )
+
+
 def stated_ranges(settings: Settings) -> str:
     """The ranges that the user gives, in words."""
     ranges = {"alpha": settings.alpha_between, "beta": settings.beta_between}
@@ -113,10 +121,7 @@ def assumed(settings: Settings, purity: float) -> dict[str, Any]:
     if settings.alpha_between or settings.beta_between:
         words.append(stated_ranges(settings))
     if purity > 0:
-        words.append(
-            f"at least {purity:.2g} of the unlabeled rows that score like the top fifth of the "
-            "labeled ones are positive"
-        )
+        words.append(stated_purity(purity))
     return {
         "words": "; ".join(words),
         "alpha": {"power": DEFAULT.fall, "small": DEFAULT.small, "between": list(SMALL_ALPHA)},
