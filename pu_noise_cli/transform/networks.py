@@ -38,7 +38,7 @@ FOLDS = 10  # of which each block holds out one to stop by
 # the first is what networks are trained with, several times as fast as what the paper has; models
 # from before have that
 ACTIVATIONS: dict[str, Callable[[Matrix], object]] = {
-    "clip": lambda h: np.clip(h, -1, 1, out=h),
+    "clip": lambda h: h.clip(-1, 1, out=h),
     "tanh": lambda h: np.tanh(h, out=h),
 }
 
@@ -121,7 +121,7 @@ class _Networks:
     def hidden(self, x: Matrix, out: Matrix | None = None) -> Matrix:
         """The hidden units of rows x, whose last column is 1; shape (5k, n)."""
         h = np.matmul(self.W.T, x.T, out=out)
-        np.clip(h, -1, 1, out=h)
+        h.clip(-1, 1, out=h)
         return h
 
     def half_logits(self, h: Matrix, out: Matrix | None = None) -> Matrix:
