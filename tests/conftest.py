@@ -34,6 +34,23 @@ needs_slurm = pytest.mark.skipif(
 )
 
 
+def normals(
+    alpha: float,
+    beta: float,
+    n_labeled: int,
+    n_unlabeled: int,
+    seed: int | np.random.Generator,
+    separation: float = 3.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of labeled and unlabeled rows: unit Gaussians, the positives first and higher."""
+    rng = np.random.default_rng(seed)
+
+    def sample(share: float, n: int) -> np.ndarray:
+        return rng.normal(size=n) + separation * (np.arange(n) < round(share * n))
+
+    return sample(beta, n_labeled), sample(alpha, n_unlabeled)
+
+
 @dataclass(frozen=True)
 class Result:
     code: int

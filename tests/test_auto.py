@@ -7,6 +7,7 @@ from importlib import resources
 
 import numpy as np
 import pytest
+from conftest import normals
 
 from pu_noise_cli.estimators import ESTIMATORS, Estimate, Settings
 from pu_noise_cli.estimators.auto import WEIGHTS
@@ -18,17 +19,6 @@ CLEAN = Settings()
 
 def auto(sketch: Sketch, settings: Settings = CLEAN) -> Estimate:
     return ESTIMATORS["auto"].estimate(sketch, settings)
-
-
-def normals(
-    alpha: float, beta: float, n_labeled: int, n_unlabeled: int, seed: int, separation: float = 3.0
-) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-
-    def sample(share: float, n: int) -> np.ndarray:
-        return rng.normal(size=n) + separation * (np.arange(n) < round(share * n))
-
-    return sample(beta, n_labeled), sample(alpha, n_unlabeled)
 
 
 @pytest.mark.parametrize("alpha", [0.02, 0.1, 0.3, 0.5])

@@ -6,6 +6,7 @@ import importlib
 import json
 from pathlib import Path
 
+import conftest
 import numpy as np
 import pytest
 
@@ -16,13 +17,8 @@ from pu_noise_cli.estimators.limits import limits
 from pu_noise_cli.sketch import Sketch
 
 
-def normals(alpha, beta, n_labeled, n_unlabeled, seed, separation=2.0):
-    rng = np.random.default_rng(seed)
-
-    def sample(share, n):
-        return rng.normal(size=n) + separation * (np.arange(n) < round(share * n))
-
-    return Sketch.of(sample(beta, n_labeled), sample(alpha, n_unlabeled))
+def normals(*args, separation=2.0) -> Sketch:
+    return Sketch.of(*conftest.normals(*args, separation=separation))
 
 
 def auto(sketch: Sketch, **settings) -> Estimate:

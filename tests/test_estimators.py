@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from conftest import normals
 from scipy.optimize import minimize
 
 from pu_noise_cli.estimators import ESTIMATORS, Estimate, Samples, Settings, alphamax, msgmm
@@ -31,10 +32,7 @@ def estimate(method: str, labeled: np.ndarray, unlabeled: np.ndarray, **settings
 
 
 def draw(rng, alpha, beta, n_labeled, n_unlabeled, separation=4.0):
-    def sample(share, n):
-        return rng.normal(size=n) + separation * (np.arange(n) < round(share * n))
-
-    return sample(beta, n_labeled), sample(alpha, n_unlabeled)
+    return normals(alpha, beta, n_labeled, n_unlabeled, rng, separation)
 
 
 def assert_sound(result: Estimate) -> None:
