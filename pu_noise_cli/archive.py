@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Mapping
+import math
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -17,6 +21,8 @@ Arrays = dict[str, NDArray[np.generic]]
 
 SKETCH_FORMAT = "punoise.sketch/1"
 SKETCH_ARRAYS = ("edges", "labeled", "unlabeled")
+MAX_ROWS = 2**53  # in a sketch: beyond, not every count is a number of its own
+MAX_SHOWN = 60
 
 
 def write_archive(
@@ -28,19 +34,59 @@ def write_archive(
     np.savez(file, **named)  # type: ignore[arg-type]
 
 
-def read_archive(name: str, file: BinaryIO, form: str) -> tuple[dict[str, Any], Arrays]:
-    """Read an archive back; whatever is not one of this format is an input error."""
+def read_archive(
+    name: str, file: BinaryIO, form: str, known: Callable[[str], bool]
+) -> tuple[dict[str, Any], Arrays]:
+    """Read an archive back; whatever is not one of this format is an input error.
+
+    `known` says of a name whether an array may have it. All that is read is checked against the
+    index and the size of the file first: the members are as they were written, not compressed.
+    """
     kind = form.split("/")[0].removeprefix("punoise.")
     try:
-        with np.load(file, allow_pickle=False) as stored:
-            arrays = {key: stored[key] for key in stored.files}
+        with zipfile.ZipFile(file) as stored:
+            arrays = {key: _array(raw) for key, raw in _members(stored, file, known)}
         header = json.loads(bytes(arrays.pop("header")))
         found = header["format"]
-    except Exception as error:  # of zipfile, zlib, numpy, tokenize, json: there is no end to them
+    except MemoryError:
+        raise
+    except Exception as error:  # of zipfile, numpy, tokenize, json: there is no end to them
         raise InputError(f"{name}: not a punoise {kind}") from error
     if found != form:
-        raise InputError(f"{name}: has format {found!r}; this punoise reads {form!r}")
+        shown = found[:MAX_SHOWN] if isinstance(found, str) else type(found).__name__
+        raise InputError(f"{name}: has format {shown!r}; this punoise reads {form!r}")
     return header, arrays
+
+
+def _members(
+    stored: zipfile.ZipFile, file: BinaryIO, known: Callable[[str], bool]
+) -> Iterator[tuple[str, bytes]]:
+    """The arrays as bytes, by name, once the index has been looked at."""
+    infos = stored.infolist()
+    if sum(info.file_size for info in infos) > file.seek(0, os.SEEK_END):
+        raise ValueError("the members are larger than the file")
+    for info in infos:
+        key = info.filename.removesuffix(".npy")
+        if info.compress_type != zipfile.ZIP_STORED or not (key == "header" or known(key)):
+            raise ValueError(f"{info.filename} does not belong here")
+    if len({info.filename for info in infos}) < len(infos):
+        raise ValueError("a member appears twice")
+    for info in infos:
+        yield info.filename.removesuffix(".npy"), stored.read(info)
+
+
+def _array(raw: bytes) -> NDArray[Any]:
+    """An array in numpy's format, whose bytes must be just as many as its shape says."""
+    file = io.BytesIO(raw)
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise ValueError("an array of another version")
+    shape, by_column, dtype = np.lib.format.read_array_header_1_0(file)
+    if dtype.kind not in "biufU" or min(shape, default=0) < 0:
+        raise ValueError("an array of numbers or texts is wanted")
+    if math.prod(shape) * dtype.itemsize != len(raw) - file.tell():
+        raise ValueError("an array of another size")
+    numbers = np.frombuffer(raw, dtype, offset=file.tell())
+    return numbers.reshape(shape, order="F" if by_column else "C")
 
 
 def sketch_arrays(sketch: Sketch) -> Arrays:
@@ -60,10 +106,18 @@ def sketch_of(arrays: Mapping[str, NDArray[Any]], level: int) -> Sketch:
     if type(level) is not int or not 0 <= level < 64 or not np.isfinite(edges).all():
         raise ValueError("the cells of a sketch are those of a grid")
     sketch = Sketch(edges, labeled, unlabeled, level)
+    check_rows(sketch)
     itself = Sketch.merge([sketch])
     if itself.level != level or not np.array_equal(itself.edges, edges):
         raise ValueError("the cells of a sketch are in order, and not too many")
     return sketch
+
+
+def check_rows(*sketches: Sketch) -> None:
+    """Stop with a ValueError where sketches, merged, have more rows than can be counted."""
+    rows = sum(float(of.sum(dtype=np.float64)) for s in sketches for of in (s.labeled, s.unlabeled))
+    if rows > MAX_ROWS:
+        raise ValueError(f"{rows:.3g} rows; at most {MAX_ROWS} can be counted")
 
 
 def save_sketch(sketch: Sketch, file: BinaryIO) -> None:
@@ -73,7 +127,7 @@ def save_sketch(sketch: Sketch, file: BinaryIO) -> None:
 
 def load_sketch(name: str, file: BinaryIO) -> Sketch:
     """Read a sketch back."""
-    header, arrays = read_archive(name, file, SKETCH_FORMAT)
+    header, arrays = read_archive(name, file, SKETCH_FORMAT, SKETCH_ARRAYS.__contains__)
     try:
         return sketch_of(arrays, header["level"])
     except (KeyError, TypeError, ValueError) as error:

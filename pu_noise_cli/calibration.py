@@ -267,6 +267,7 @@ def _platt(sketch: Sketch, several: Sequence[Shares]) -> list[Callable[[float], 
     if x[0] >= 0 and x[-1] <= 1:
         x = x.clip(1e-9, 1 - 1e-9)
         x = np.log(x / (1 - x))
+    x = np.ldexp(x, -np.frexp(np.abs(x).max())[1])  # exact, and squares of it are finite
     x = x - _mean(x, total)
     x /= max(np.sqrt(_mean(x**2, total)), np.finfo(float).tiny)
     design = np.column_stack([x, np.ones(len(x))])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .errors import printable
 from .notices import Notice
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class Console:
 
     def say(self, text: str) -> None:
         if not self.quiet:
-            click.echo(text, err=True)
+            with contextlib.suppress(OSError):  # the results matter more than a full disk here
+                click.echo(printable(text), err=True)
 
     def detail(self, text: str) -> None:
         if self.verbose:

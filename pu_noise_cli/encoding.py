@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +51,19 @@ class Column:
     levels: tuple[str, ...] = ()  # of a category, each with an indicator
     other: bool = False  # has rarer levels, pooled in one indicator
 
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Column:
+        """The column that asdict() came from."""
+        kind, missing, other = value["kind"], value["missing"], value["other"]
+        levels = tuple(map(_is_text, value["levels"]))
+        if kind not in get_args(Kind) or type(missing) is not bool or type(other) is not bool:
+            raise ValueError("a column is of a known kind")
+        if (levels or other) and kind != "category":
+            raise ValueError("only a category has levels")
+        if len(set(levels)) < len(levels) or len(levels) > MAX_LEVELS:
+            raise ValueError("levels differ, and are not many")
+        return cls(_is_text(value["name"]), kind, missing, levels, other)
+
     @property
     def feature_names(self) -> list[str]:
         """The names of the matrix columns, the table column's values first."""
@@ -62,6 +75,13 @@ class Column:
             *([f"{self.name} (other)"] if self.other else []),
             *([f"{self.name} (missing)"] if self.missing else []),
         ]
+
+
+def _is_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a name is text")
+    value.encode()  # half a character is none: a ValueError
+    return value
 
 
 @dataclass(frozen=True)
@@ -85,10 +105,11 @@ class Encoding:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Encoding:
-        columns = (
-            Column(**{**column, "levels": tuple(column["levels"])}) for column in value["columns"]
-        )
-        return cls(tuple(columns), tuple(value["na"]))
+        """The encoding that as_json() came from; errors of many kinds where there is none."""
+        columns = tuple(Column.from_json(column) for column in value["columns"])
+        if not columns or len({column.name for column in columns}) < len(columns):
+            raise ValueError("columns differ by name")
+        return cls(columns, tuple(map(_is_text, value["na"])))
 
 
 def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 from . import __version__, blas
-from .errors import UsageError
+from .errors import MachineError, UsageError
 from .files import read_json
 from .rows import Rows
 from .shards import Job, begin, finish, is_sharded, plan
@@ -134,7 +134,7 @@ class Dask:
         try:
             return task.result()
         except (KilledWorker, CancelledError) as error:
-            raise UsageError(f"--dask: the cluster has failed: {error}") from error
+            raise MachineError(f"--dask: the cluster has failed: {error}") from error
 
 
 def _itself(value: Result) -> Result:

@@ -1,5 +1,19 @@
 """Every way punoise stops early, each with its exit code."""
 
+import errno
+import re
+
+MAX_LINE = 2000  # characters; names and values may be of any length
+# what moves the cursor, reverses the text, or is no character
+UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Text on one line, which no name or value in it can make do anything to a terminal."""
+    if len(text) > MAX_LINE:
+        text = f"{text[:MAX_LINE]}..."
+    return UNPRINTABLE.sub(lambda found: repr(found[0])[1:-1], text)
+
 
 class PunoiseError(Exception):
     """An error the user can act on; the message names the place and the remedy."""
@@ -41,3 +55,29 @@ class ClosedPipe(PunoiseError):
     """The reader of our standard output has gone, as in `| head`; nothing is said of it."""
 
     exit_code = 141  # as a process that SIGPIPE ends
+
+
+# what a user can set right about a name; all else that the system says is the machine's fault
+OF_USAGE = {
+    *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR),
+    *(errno.ELOOP, errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTEMPTY, errno.EBUSY, errno.ETXTBSY),
+}
+OF_INPUT = {errno.EINVAL, errno.EFBIG, errno.EOVERFLOW, errno.ESPIPE}  # a place that cannot be
+NO_MEMORY = ("not enough memory", "out of memory", "Cannot allocate memory", "can't start new")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether there was no memory, or no room for another thread; some libraries only say so."""
+    return isinstance(error, MemoryError) or any(text in str(error) for text in NO_MEMORY)
+
+
+def of_system(what: str, error: BaseException) -> PunoiseError | None:
+    """What the system says, as an error of ours; None where it is the file that is wrong."""
+    if is_out_of_memory(error):
+        return MachineError(f"{what}: out of memory")
+    number = error.errno if isinstance(error, OSError) else None
+    if number is None or number in OF_INPUT:
+        return None
+    reason = getattr(error, "strerror", None) or str(error)
+    detail = reason.split("Detail: ")[-1].split("\n")[0]  # Arrow's, after the whole path
+    return (UsageError if number in OF_USAGE else MachineError)(f"{what}: {detail}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from .diagnosis import Case, diagnose
-from .errors import EstimationError, InputError, UsageError
+from .errors import EstimationError, InputError, UsageError, printable
 from .estimators import ESTIMATORS, Estimate, Estimator, Interval, Samples, Settings
 from .estimators.limits import limits
 from .notices import Notice, declare
@@ -80,7 +80,7 @@ def estimate_prior(
 def failed_prior(method: str, seed: int, error: Exception, sample: str | None) -> Prior:
     """The prior that is written where estimation or its input fails and a file is wanted."""
     of = BAD_INPUT if isinstance(error, InputError) else ESTIMATION_FAILED
-    notices = (of(str(error)),)
+    notices = (of(printable(str(error))),)
     answering = answering_method(method)
     return Prior(answering, seed, None, None, None, None, {}, notices, {}, sample=sample)
 

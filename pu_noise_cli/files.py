@@ -10,9 +10,11 @@ import csv
 import hashlib
 import io
 import json
+import os
 import re
+import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -21,12 +23,14 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from .errors import InputError, UsageError
+from .errors import InputError, MachineError, UsageError, of_system
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1": ".parquet"}
 BLOCK_BYTES = 1 << 22
+MAX_BYTES = 1 << 30  # of a file that is read whole
+MAX_UNPACKED = 1 << 24  # of a compressed document: a few bytes may unpack to any number
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class Shard:
     def _raw(self) -> pa.NativeFile:
         if self.spool is not None:
             self.spool.seek(0)
-        return pa.OSFile(self.path)
+        return pa.OSFile(os.fsencode(self.path))  # a name need not be UTF-8
 
     @cached_property
     def num_rows(self) -> int | None:
@@ -80,11 +84,18 @@ class Shard:
         with input_errors(self.name):
             return int(self.parquet().metadata.num_rows)
 
-    def parquet(self, coded: str | None = None) -> Any:
-        """The Parquet file, one column of which may be read as a dictionary of its values."""
+    def parquet(self, coded: Sequence[str] = ()) -> Any:
+        """The Parquet file, some columns of which may be read as dictionaries of their values."""
         import pyarrow.parquet as pq
 
-        return pq.ParquetFile(self.open(), read_dictionary=None if coded is None else [coded])
+        return pq.ParquetFile(
+            self.open(), read_dictionary=list(coded), page_checksum_verification=True
+        )
+
+    @property
+    def size(self) -> int:
+        """Its bytes on disk."""
+        return os.stat(self.path).st_size
 
     def sha256(self) -> str:
         """The digest of the bytes as they lie on disk or came in."""
@@ -106,10 +117,14 @@ def magic_suffix(start: bytes) -> str | None:
 
 @contextlib.contextmanager
 def input_errors(name: str) -> Iterator[None]:
-    """What a reader says of a file's bytes, as an error of that file."""
+    """What a reader says of a file's bytes, as an error of that file or of the machine."""
     try:
         yield
+    except MemoryError as error:  # Arrow's is an ArrowException too
+        raise MachineError(f"{name}: out of memory") from error
     except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+        if (fault := of_system(name, error)) is not None:
+            raise fault from error
         reason = str(error).split("\n")[0]
         if "invalid UTF8" in reason or isinstance(error, UnicodeDecodeError):
             place = re.search(r"Row #(\d+)", reason)
@@ -127,27 +142,47 @@ def input_errors(name: str) -> Iterator[None]:
 
 def read_json(name: str) -> Any:
     """A JSON document from a file, or `-` for standard input."""
-    raw = sys.stdin.buffer.read() if name == "-" else read_bytes(name).getvalue()
+    raw = read_bytes(name).getvalue()
     try:
         if (suffix := magic_suffix(raw)) in COMPRESSIONS:
-            raw = pa.CompressedInputStream(pa.py_buffer(raw), COMPRESSIONS[suffix]).read()
+            packed = pa.CompressedInputStream(pa.py_buffer(raw), COMPRESSIONS[suffix])
+            raw = packed.read(MAX_UNPACKED + 1)
+            if len(raw) > MAX_UNPACKED:
+                raise InputError(f"{name}: unpacks to more than {MAX_UNPACKED} bytes")
         return json.loads(raw)
     except (ValueError, RecursionError, OSError) as error:
-        reason = "too deep" if isinstance(error, RecursionError) else error
-        raise InputError(f"{name}: not a JSON file ({reason})") from None
+        if (fault := of_system(name, error)) is not None:
+            raise fault from error
+        reason = "too deep" if isinstance(error, RecursionError) else str(error)
+        raise InputError(f"{name}: not a JSON file ({reason[:200]})") from None
 
 
 def read_rule(name: str) -> Any:
     """A rule of evidence: one that comes with the package by its name, or a file."""
-    shipped = resources.files("pu_noise_cli.rules").joinpath(f"{name.lower()}.json")
-    return json.loads(shipped.read_text()) if shipped.is_file() else read_json(name)
+    for shipped in resources.files("pu_noise_cli.rules").iterdir():
+        if shipped.name == f"{name}.json":
+            return json.loads(shipped.read_text())
+    return read_json(name)
 
 
 def read_bytes(name: str) -> io.BytesIO:
-    """A whole file in memory."""
+    """A whole file in memory, or `-` for standard input."""
     try:
-        return io.BytesIO(Path(name).read_bytes())
+        if name == "-":
+            if sys.stdin is None:
+                raise UsageError("standard input is closed")
+            raw = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with open(name, "rb") as file:
+                if stat.S_ISCHR(os.fstat(file.fileno()).st_mode) and not file.isatty():
+                    raise UsageError(f"{name}: is a device")
+                raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise UsageError(f"{name}: no such file") from None
     except OSError as error:
-        raise UsageError(f"{name}: {error.strerror}") from error
+        raise of_system(name, error) or UsageError(f"{name}: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the name
+        raise UsageError(f"{name}: {error}") from None
+    if len(raw) > MAX_BYTES:
+        raise InputError(f"{name}: has more than {MAX_BYTES} bytes")
+    return io.BytesIO(raw)

@@ -11,16 +11,9 @@ from typing import NoReturn
 
 import click
 
-from . import blas
-from .errors import ClosedPipe, PunoiseError
-
-
-class Terminated(BaseException):
-    """The process was asked to end; raised so that temporary files are removed on the way out."""
-
-
-def _terminate(number: int, _: object) -> NoReturn:
-    raise Terminated(number)
+from . import blas, signals
+from .errors import ClosedPipe, PunoiseError, of_system, printable
+from .signals import Terminated
 
 
 class WithoutPandas:
@@ -34,33 +27,37 @@ class WithoutPandas:
 
 def main() -> NoReturn:
     """Run the command line."""
-    blas.hold_at_start()
-    from .cli import cli
-
-    sys.meta_path.insert(0, WithoutPandas)
-    for name in ("SIGTERM", "SIGHUP"):  # the second is not on every platform
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # nohup's stays
-            signal.signal(number, _terminate)
-    code = exit_code(lambda: cli.main(prog_name="punoise", standalone_mode=False))
+    signals.install()
+    code = exit_code(_command)
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, AttributeError):
+        with contextlib.suppress(OSError, AttributeError, ValueError):
             stream.flush()
     # not sys.exit: a thread of Arrow's that still holds a Python callback while the interpreter
     # shuts down aborts the process
     os._exit(code)
 
 
+def _command() -> object:
+    blas.hold_at_start()
+    from .cli import cli
+
+    sys.meta_path.insert(0, WithoutPandas)
+    return cli.main(prog_name="punoise", standalone_mode=False)
+
+
 def exit_code(command: Callable[[], object]) -> int:
     """The exit code of a command, whose errors are told on stderr."""
     try:
-        code = command()
+        try:
+            code = command()
+        finally:
+            signals.end()
     except ClosedPipe as error:
         return error.exit_code
     except PunoiseError as error:
         return _fail(str(error), error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
+        _say(error.format_message())
         return error.exit_code
     except click.ClickException as error:
         message = error.format_message()
@@ -71,9 +68,20 @@ def exit_code(command: Callable[[], object]) -> int:
         return 128 + signal.SIGINT
     except Terminated as error:
         return 128 + int(error.args[0])
+    except Exception as error:
+        where = getattr(error, "filename", None)
+        fault = of_system("the machine" if where is None else os.fsdecode(str(where)), error)
+        if fault is None:
+            raise
+        return _fail(str(fault), fault.exit_code)
     return code if isinstance(code, int) else 0
 
 
 def _fail(message: str, code: int) -> int:
-    click.echo(f"punoise: error: {' '.join(message.split())}", err=True)
+    _say(f"punoise: error: {printable(' '.join(message.split()))}")
     return code
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # there may be no room for it
+        click.echo(text, err=True)

@@ -15,8 +15,10 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .errors import ClosedPipe, UsageError
+from . import signals
+from .errors import ClosedPipe, MachineError, UsageError, is_out_of_memory, of_system
 from .files import COMPRESSIONS, DELIMITERS, Format
+from .staging import keep_mode, temporary_for
 from .tables import PARQUET_KEY, files_of
 
 
@@ -24,14 +26,30 @@ def check_target(name: str) -> None:
     """Stop with a usage error, before any work is done, where an output cannot be written."""
     if _is_stdout(name):
         return
-    path = Path(name)
-    if path.is_dir():
-        raise UsageError(f"{name}: is a directory")
-    if not path.parent.is_dir():
-        raise UsageError(f"{name}: the directory {str(path.parent)!r} does not exist")
-    writable = path if _is_device(name) else path.parent
-    if not os.access(writable, os.W_OK):
+    try:
+        if Path(name).is_dir():
+            raise UsageError(f"{name}: is a directory")
+        if _is_device(name):
+            writable = os.access(name, os.W_OK)
+        else:
+            path = _resolved(name)
+            if not path.parent.is_dir():
+                raise UsageError(f"{name}: the directory {str(path.parent)!r} does not exist")
+            with contextlib.suppress(FileNotFoundError):
+                os.lstat(path)  # a name that cannot be is found out here
+            writable = os.access(path.parent, os.W_OK | os.X_OK)
+    except (OSError, ValueError) as error:
+        raise of_system(name, error) or UsageError(f"{name}: {error}") from error
+    if not writable:
         raise UsageError(f"{name}: permission denied")
+
+
+def _resolved(name: str) -> Path:
+    """Where a file goes: a symbolic link stays one."""
+    path = Path(os.path.realpath(name))
+    if path.is_symlink():
+        raise UsageError(f"{name}: is a symbolic link to itself")
+    return path
 
 
 def check_distinct(outputs: Iterable[str | None], inputs: Iterable[str | None]) -> None:
@@ -51,9 +69,9 @@ def make_directory(name: str) -> None:
         os.makedirs(name, exist_ok=True)
     except FileExistsError as error:
         raise UsageError(f"{name}: is not a directory") from error
-    except OSError as error:
-        raise UsageError(f"{name}: {error.strerror}") from error
-    if not os.access(name, os.W_OK):
+    except (OSError, ValueError) as error:
+        raise of_system(name, error) or UsageError(f"{name}: {error}") from error
+    if not os.access(name, os.W_OK | os.X_OK):
         raise UsageError(f"{name}: permission denied")
 
 
@@ -101,8 +119,11 @@ def write_atomically(name: str) -> Iterator[BinaryIO]:
             yield file
     except BrokenPipeError:
         raise ClosedPipe from None
-    except OSError as error:
-        raise UsageError(f"{name}: cannot be written: {error.strerror}") from error
+    except (OSError, pa.ArrowException) as error:
+        what = f"{name}: cannot be written"
+        if isinstance(error, OSError) or is_out_of_memory(error):
+            raise of_system(what, error) or MachineError(f"{what}: {error}") from error
+        raise
 
 
 @contextlib.contextmanager
@@ -128,40 +149,23 @@ def _write_device(name: str) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _replace(name: str) -> Iterator[BinaryIO]:
-    path = Path(name).resolve()  # a symbolic link stays one
-    handle, temporary = tempfile.mkstemp(".tmp", _temporary_prefix(path), path.parent)
+    path, temporary = _resolved(name), ""
     try:
+        with signals.held():
+            handle, temporary = temporary_for(path)
         with open(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
+            keep_mode(temporary, path)
+            os.replace(temporary, path)  # while it is locked
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
+        with signals.held(), contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
 
 
-def _temporary_prefix(path: Path) -> str:
-    return f".{path.name[:100]}."
-
-
-def remove_temporaries(directory: str, names: Iterable[str]) -> None:
-    """Remove what processes have left there that were killed while they wrote such files."""
-    prefixes = tuple(_temporary_prefix(Path(name)) for name in names)
-    for left in Path(directory).glob(".*.tmp"):
-        if left.name.startswith(prefixes):
-            left.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-ROW_GROUP = 1 << 19  # rows
+ROW_GROUP, ROW_GROUP_BYTES = 1 << 19, 1 << 28  # rows and bytes, whichever comes first
 WriteBatch = Callable[[pa.RecordBatch], None]
 
 
@@ -198,7 +202,9 @@ def _parquet_writer(
     import pyarrow.parquet as pq
 
     held: list[pa.RecordBatch] = []
-    with pq.ParquetWriter(file, schema, compression="zstd", use_dictionary=coded) as writer:
+    with pq.ParquetWriter(
+        file, schema, compression="zstd", use_dictionary=coded, write_page_checksum=True
+    ) as writer:
 
         def flush() -> None:
             if held:
@@ -207,7 +213,8 @@ def _parquet_writer(
 
         def write(batch: pa.RecordBatch) -> None:
             held.append(batch)
-            if sum(one.num_rows for one in held) >= ROW_GROUP:
+            rows, size = (sum(getattr(one, of) for one in held) for of in ("num_rows", "nbytes"))
+            if rows >= ROW_GROUP or size >= ROW_GROUP_BYTES:
                 flush()
 
         yield write

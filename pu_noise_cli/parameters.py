@@ -206,10 +206,13 @@ class Common:
         return Console(self.quiet, self.verbose)
 
     def check_files(self) -> None:
-        """Stop where two outputs are one file, or one is an input that it would replace."""
+        """Stop where an output is an input or another output, or the inputs are of two runs."""
         from .outputs import check_distinct
+        from .staging import check_settled
 
         check_distinct(self._files("writes"), self._files("reads"))
+        for name in self._files("reads"):
+            check_settled(name)
 
     def _files(self, use: str) -> Iterator[str]:
         for which in fields(self):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .calibration import Calibration, lr_bounds, posterior_bounds, replicates, shift_prior
 from .engine import RowsDone
+from .errors import EstimationError
 from .evidence import Level, strengths
 from .rows import Chunk, Rows
 from .scores import Scores, job_writer, scores_batch, scores_schema
@@ -62,6 +63,9 @@ def posterior_columns(calibration: Calibration, request: PosteriorRequest) -> Co
             columns["evidence"] = strengths(request.levels, *lr_bounds(calibration, copies))
     if request.fdr is not None:
         columns["call"] = fdr <= request.fdr
+    for name, values in columns.items():
+        if values.dtype.kind == "f" and np.isnan(values).any():
+            raise EstimationError(f"the scores are such that {name!r} cannot be computed")
     return columns
 
 

@@ -195,6 +195,11 @@ class Prior:
             version=_text(value["punoise_version"]),
         )
 
+    def noting(self, remark: str) -> Prior:
+        """The same, whose reason for having no estimate is followed by a remark."""
+        (code, message), *others = self.notices
+        return replace(self, notices=(Notice(code, f"{message}; {remark}"), *others))
+
     def certainty(self, words: Wording = CONSOLE) -> dict[str, str]:
         """What is certain, what the intervals assume and what would narrow them, a line each."""
         alpha, beta, shown = words
@@ -339,7 +344,7 @@ def _optional(kind: Callable[[Any], T], value: Any) -> T | None:
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not text")
-    return value
+    return value.encode("utf-8", "backslashreplace").decode()  # JSON may hold half a character
 
 
 def _finite(value: Any) -> float:

@@ -14,6 +14,7 @@ from .errors import InputError, UsageError
 from .tables import Table
 
 MAX_SHOWN = 60  # characters of somebody's text in a message
+MAX_TEXT = 1000  # bytes of a category or a group
 LABELED_WORDS = ("1", "1.0", "true", "yes", "labeled")
 UNLABELED_WORDS = ("0", "0.0", "false", "no", "unlabeled")
 
@@ -73,7 +74,7 @@ class Rows:
             for column in features:
                 table.require(column, wanted_by)
         for column in drop:
-            if not any(column in table.columns for table in tables):
+            if not any(column in table.column_set for table in tables):
                 tables[0].require(column, "--drop-columns")
         named = {column for column in roles.values() if column is not None}
         if clash := named & set(features):
@@ -81,8 +82,9 @@ class Rows:
         left_out = named | set(drop)
         found = [[c for c in features or table.columns if c not in left_out] for table in tables]
         for ours, theirs, table in ((0, -1, tables[-1]), (-1, 0, tables[0])):
+            there = set(found[theirs])
             for column in found[ours]:
-                if column not in found[theirs]:
+                if column not in there:
                     raise InputError(
                         f"{table.name}: column {column!r} is missing; {tables[ours].name} has it "
                         f"(--drop-columns {column} leaves it out)"
@@ -102,6 +104,7 @@ class Rows:
             ):
                 labeled = len(self.tables) == 2 and position == 0
                 flags = np.broadcast_to(np.array(labeled), batch.num_rows)
+                batch = _cut_long(batch, self.features)
                 chunk = Chunk(batch, flags, position, row, file, file_row)
                 if self.label_column is not None:
                     chunk = replace(chunk, labeled=_parse_labels(chunk, self.label_column))
@@ -145,11 +148,34 @@ class Rows:
         if self.group_column is None:
             return None
         groups = as_text(chunk, self.group_column)
+        if _longest(groups) > MAX_TEXT:
+            row = int(np.argmax(np.asarray(pc.binary_length(groups))))
+            raise chunk.error(self.group_column, f"has over {MAX_TEXT} bytes", row)
         missing = pc.equal(groups, "")
         if pc.any(missing).as_py():
             row = pc.index(missing, True).as_py()
             raise chunk.error(self.group_column, "names no group", row)
         return groups
+
+
+def _longest(column: pa.Array) -> int:
+    """The most bytes that a text of a column has."""
+    _, offsets, _ = column.buffers()
+    if len(column) == 0 or offsets is None:
+        return 0
+    ends = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)
+    return int(np.diff(ends).max())
+
+
+def _cut_long(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+    """Rows in which no text of a feature is very long: samples of them are held in memory."""
+    for i, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
+        if pa.types.is_string(column.type) and _longest(column) > MAX_TEXT and name in columns:
+            long = pc.greater(pc.binary_length(column), MAX_TEXT)
+            start = pc.utf8_slice_codeunits(column, 0, MAX_TEXT // 4)
+            cut = pc.binary_join_element_wise(start, "", "...")
+            batch = batch.set_column(i, name, pc.if_else(long, cut, column))
+    return batch
 
 
 def shown(text: object) -> str:

@@ -6,9 +6,7 @@ The steps are those of the single commands, so its files are what they write.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,15 +17,19 @@ from .engine import Engine
 from .notices import Notice
 from .outputs import check_target, write_json, write_text
 from .posteriors import PosteriorRequest, WritePosteriors, posterior_columns
-from .provenance import DigestFiles, provenance
+from .provenance import NAME, DigestFiles, digests_of, files_of_run, provenance
 from .report.content import content_of_run
 from .report.page import render
 from .rows import Rows
 from .scores import Scores
 from .shards import begin, check_sharded_target
+from .signals import held
+from .staging import mark_unfinished, staged, unmark
+from .tables import MANIFEST
 
-DOCUMENTS = ("prior.json", "model.punoise", "report.html", "provenance.json")
+DOCUMENTS = ("prior.json", "model.punoise", "report.html", NAME)
 SHARDED = ("scores/", "posterior/")
+MANIFESTS = tuple(f"{name}{MANIFEST}" for name in SHARDED)
 OUTPUTS = (
     *(f"{name}.{form}" for name in ("scores", "posterior") for form in ("parquet", "tsv", "csv")),
     *DOCUMENTS,
@@ -66,50 +68,69 @@ def check_targets(out_dir: str, sharded: Rows | None = None) -> None:
             check_sharded_target(os.path.join(out_dir, name), sharded)
 
 
-def remove_other_outputs(out_dir: str, keep: Iterable[str]) -> None:
-    """Remove what an earlier run has left that this one did not write."""
-    for name in set(OUTPUTS) - set(keep):
-        Path(out_dir, name).unlink(missing_ok=True)
-    for name in set(SHARDED) - set(keep):
-        begin(os.path.join(out_dir, name))
+def earlier_files(out_dir: str) -> list[str]:
+    """The files of an earlier run in a directory, of those that a run may replace."""
+    return files_of_run(out_dir, [*OUTPUTS, *MANIFESTS])
 
 
 def run(rows: Rows, settings: RunSettings, engine: Engine, out_dir: str) -> RunOutput:
     """All steps into a directory, whose files change only once every step has succeeded."""
-    stage = Path(tempfile.mkdtemp(prefix=".punoise-", dir=out_dir))
-    try:
-        result = _run(rows, settings, engine, stage, f".{settings.table_format}")
-        names = sorted(path.name for path in stage.iterdir())
-        for name in names:
-            os.replace(stage / name, Path(out_dir) / name)
-        remove_other_outputs(out_dir, keep=names)
-    finally:
-        shutil.rmtree(stage, ignore_errors=True)
+    with staged(out_dir) as stage:
+        suffix = f".{settings.table_format}"
+        result = _run(rows, settings, engine, (stage.path, stage.path), suffix)
+        names = sorted(path.name for path in stage.path.iterdir() if path.name[0] != ".")
+        stage.commit(remove=earlier_files(out_dir))
     return replace(result, files=tuple(names))
 
 
 def run_sharded(rows: Rows, settings: RunSettings, engine: Engine, out_dir: str) -> RunOutput:
     """All steps into a directory, scores and posteriors as directories of shards, in place."""
-    result = _run(rows, settings, engine, Path(out_dir), "/")
-    files = (*SHARDED, *DOCUMENTS)
-    remove_other_outputs(out_dir, keep=files)
-    return replace(result, files=files)
+    before, marked = _manifests(out_dir), unmark(out_dir)
+    with staged(out_dir) as stage:
+        mark_unfinished(out_dir, [name.rstrip("/") for name in (*SHARDED, *DOCUMENTS)])
+        try:
+            result = _run(rows, settings, engine, (stage.path, Path(out_dir)), "/")
+        except BaseException:
+            with held():
+                if marked or _manifests(out_dir) != before:
+                    abandon(out_dir)
+                unmark(out_dir)
+            raise
+        stage.commit(remove=set(earlier_files(out_dir)) - set(MANIFESTS))
+    return replace(result, files=(*SHARDED, *DOCUMENTS))
 
 
-def _run(rows: Rows, settings: RunSettings, engine: Engine, folder: Path, suffix: str) -> RunOutput:
-    """The steps of a run; the tables' names end in `suffix`."""
-    scores, model = f"{folder}/scores{suffix}", str(folder / "model.punoise")
+def abandon(out_dir: str) -> None:
+    """What is in the directories of shards may be of several runs: let nobody read it as one."""
+    for name in SHARDED:
+        begin(os.path.join(out_dir, name))
+
+
+def _manifests(out_dir: str) -> dict[str, str]:
+    return digests_of(Path(out_dir), MANIFESTS)
+
+
+def _run(
+    rows: Rows, settings: RunSettings, engine: Engine, folders: tuple[Path, Path], suffix: str
+) -> RunOutput:
+    """The steps of a run; documents and tables go to two folders, tables' names end in `suffix`."""
+    folder, of_tables = folders
+    scores, model = f"{of_tables}/scores{suffix}", str(folder / "model.punoise")
     analysis = analyse(rows, settings.request, engine, scores, model)
     prior, sketch = analysis.prior, analysis.sketch
     write_json(str(folder / "prior.json"), prior.to_json())
     shares, _ = prior.shares(sketch)
     calibration = calibrate(sketch, shares)
     step = WritePosteriors(sketch, posterior_columns(calibration, PosteriorRequest()))
-    found = engine.write(step, Scores.open(scores).rows, "posterior", f"{folder}/posterior{suffix}")
+    found = engine.write(
+        step, Scores.open(scores).rows, "posterior", f"{of_tables}/posterior{suffix}"
+    )
     digests = engine.gather(DigestFiles(), rows, "digest")
     execution = {**settings.execution, "seconds": engine.seconds}
     made_of = provenance(rows, digests, analysis.trained, settings.options, execution)
-    write_json(str(folder / "provenance.json"), made_of)
     content = content_of_run(prior, calibration, found.doubtful, made_of)
     write_text(str(folder / "report.html"), render(content))
+    tables = MANIFESTS if suffix == "/" else [f"{name[:-1]}{suffix}" for name in SHARDED]
+    made_of["files"] = digests_of(of_tables, tables) | digests_of(folder, DOCUMENTS)
+    write_json(str(folder / NAME), made_of)
     return RunOutput(analysis, calibration)

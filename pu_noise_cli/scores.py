@@ -140,6 +140,9 @@ class WriteScores:
         metadata = {WARNINGS_KEY: json.dumps(self.notices)} if self.notices else {}
         with job_writer(job, scores_schema(with_set).with_metadata(metadata)) as write:
             for chunk, scores in self._scored(job.part, threads):
+                if not np.isfinite(scores).all():
+                    row = int(np.isfinite(scores).argmin())
+                    raise chunk.error(job.part.features[0], "and the others have no score", row)
                 write(scores_batch(job.part, chunk, scores, with_set))
                 builder.add(scores, chunk.labeled)
                 done(len(scores))

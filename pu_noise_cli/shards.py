@@ -19,8 +19,9 @@ from typing import Any
 from . import __version__
 from .errors import InputError, UsageError
 from .files import Shard
-from .outputs import make_directory, remove_temporaries, write_json
+from .outputs import make_directory, write_json
 from .rows import Rows
+from .staging import remove_temporaries
 from .tables import MANIFEST, parquet_key
 
 

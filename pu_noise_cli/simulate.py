@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .outputs import write_table
+from .staging import staged
 
 SEPARATION = 1.81  # between the class means in standard deviations: an AUC of 0.9
 
@@ -46,14 +47,20 @@ def simulate(
 
 def write_simulation(simulation: Simulation, out_dir: str) -> None:
     """Write labeled.csv and unlabeled.csv, and truth.csv with the class of each of their rows."""
+    with staged(out_dir) as stage:
+        _write(simulation, str(stage.path))
+        stage.commit()
+
+
+def _write(simulation: Simulation, folder: str) -> None:
     for name, matrix in (("labeled", simulation.labeled), ("unlabeled", simulation.unlabeled)):
         features = [f"x{i}" for i in range(1, matrix.shape[1] + 1)]
         batch = pa.RecordBatch.from_arrays([pa.array(x) for x in matrix.T], features)
-        write_table(os.path.join(out_dir, f"{name}.csv"), batch)
+        write_table(os.path.join(folder, f"{name}.csv"), batch)
     classes = (simulation.labeled_y, simulation.unlabeled_y)
     truth = {
         "id": [str(i) for y in classes for i in range(len(y))],
         "set": np.repeat(["labeled", "unlabeled"], [len(y) for y in classes]).tolist(),
         "y": np.concatenate(classes).astype(int),
     }
-    write_table(os.path.join(out_dir, "truth.csv"), pa.RecordBatch.from_pydict(truth))
+    write_table(os.path.join(folder, "truth.csv"), pa.RecordBatch.from_pydict(truth))

@@ -17,17 +17,22 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .errors import InputError, UsageError
+from .errors import InputError, UsageError, of_system
 from .files import COMPRESSIONS, Format, Shard, input_errors, magic_suffix
 from .text_tables import SNIFF_BYTES, sniff, text_batches
 
-BATCH_ROWS, BATCH_VALUES = 1 << 17, 1 << 22  # at most so many at a time
+BATCH_ROWS, BATCH_VALUES, BATCH_BYTES = 1 << 17, 1 << 22, 1 << 26  # at most so many at a time
+MAX_COLUMNS = 1 << 17
+MAX_PACKING, MAX_CHUNK_BYTES = 100, 1 << 28  # of a Parquet column chunk; beyond both it is a bomb
+SMALL_FILE = 1 << 26  # bytes; what such a file holds may yet be large
 AHEAD = 2  # batches read while others are worked on
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 MANIFEST = "_manifest.json"  # says that all shards of a directory are there
@@ -50,6 +55,11 @@ class Table:
     columns: tuple[str, ...]
     shards: tuple[Shard, ...] = field(repr=False)
     first_row: int = 0  # of its first shard, where it is a part of a table
+
+    @cached_property
+    def column_set(self) -> frozenset[str]:
+        """The columns, of which there may be many to look up."""
+        return frozenset(self.columns)
 
     def only(self, shards: Sequence[Shard], first_row: int = 0) -> Table:
         """The part of this table that is in some consecutive shards."""
@@ -92,7 +102,7 @@ class Table:
 
     def require(self, column: str, role: str) -> None:
         """Stop with an input error unless the table has the column."""
-        if column not in self.columns:
+        if column not in self.column_set:
             known = ", ".join(self.columns[:8]) + (", ..." if len(self.columns) > 8 else "")
             raise InputError(f"{self.name}: no column {column!r} for {role}; it has {known}")
 
@@ -131,6 +141,9 @@ def _of_shards(name: str, shards: tuple[Shard, ...]) -> Table:
     for shard in shards:
         with input_errors(shard.name):
             headers.append(_column_names(shard))
+        if len(headers[-1]) > MAX_COLUMNS:
+            found = len(headers[-1])
+            raise InputError(f"{shard.name}: {found} columns; at most {MAX_COLUMNS} can be read")
     first = headers[0]
     for shard, header in zip(shards, headers, strict=True):
         for column, count in Counter(header).items():
@@ -156,12 +169,13 @@ def _find(name: str) -> tuple[Shard, ...]:
         if found := sorted(glob.glob(name)):
             return _same_format(name, found)
         raise UsageError(f"{name}: no such file") from None
-    except OSError as error:
-        raise UsageError(f"{name}: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        raise of_system(name, error) or UsageError(f"{name}: {error}") from error
     if not os.access(name, os.R_OK):
         raise UsageError(f"{name}: permission denied")
     if stat.S_ISDIR(mode):
-        entries = sorted(p for p in path.iterdir() if p.name[0] not in "._")
+        with input_errors(name):
+            entries = sorted(p for p in path.iterdir() if p.name[0] not in "._")
         if nested := [p.name for p in entries if p.is_dir()]:
             raise InputError(f"{name}: holds a directory {nested[0]!r}; name the shards by a glob")
         if not entries:
@@ -172,6 +186,8 @@ def _find(name: str) -> tuple[Shard, ...]:
                 "runs; --resume makes them, and a glob takes them as they are"
             )
         return _same_format(name, [str(p) for p in entries])
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+        raise UsageError(f"{name}: is a device")
     if not stat.S_ISREG(mode):  # a named pipe or a process substitution
         with open(name, "rb") as stream:
             return (_spooled(name, stream),)
@@ -186,6 +202,13 @@ def files_of(name: str) -> list[str]:
 
 
 def _same_format(name: str, files: list[str]) -> tuple[Shard, ...]:
+    for file in files:
+        try:
+            mode = os.stat(file).st_mode
+        except OSError as error:
+            raise of_system(file, error) or UsageError(f"{file}: {error}") from error
+        if not stat.S_ISREG(mode):  # to read a pipe could take for ever
+            raise UsageError(f"{file}: is not a regular file, as the shards of a table are")
     shards = tuple(Shard(file, Format.of(file), os.path.abspath(file)) for file in files)
     kinds = {shard.format.kind for shard in shards}
     if len(kinds) > 1:
@@ -199,7 +222,8 @@ def _spooled(name: str, stream: BinaryIO) -> Shard:
         spool = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the table
         shutil.copyfileobj(stream, spool)
     except OSError as error:
-        raise UsageError(f"{name}: cannot be copied: {error.strerror}") from error
+        what = f"{name}: cannot be copied"
+        raise of_system(what, error) or UsageError(f"{what}: {error}") from error
     spool.seek(0)
     suffix = magic_suffix(spool.read(4))
     # by its descriptor, so that Arrow's threads need not call back into Python to read it
@@ -228,7 +252,9 @@ def parquet_key(name: str) -> str | None:
     import pyarrow.parquet as pq
 
     try:
-        metadata = pq.read_metadata(name).metadata or {}
+        metadata = pq.read_metadata(pa.OSFile(os.fsencode(name))).metadata or {}
+    except MemoryError:
+        raise
     except (OSError, pa.ArrowException):
         return None
     value = metadata.get(PARQUET_KEY.encode())
@@ -247,15 +273,49 @@ def parquet_metadata(shard: Shard) -> dict[str, str]:
 def _parquet_batches(
     shard: Shard, columns: list[str], rows: int, coded: str | None
 ) -> Iterator[pa.RecordBatch]:
-    file = shard.parquet(coded)
+    file = shard.parquet([] if coded is None else [coded])
+    if shard.size < SMALL_FILE:  # one long text may stand for every row: look before unfolding it
+        schema = file.schema_arrow
+        file = shard.parquet([name for name in columns if _is_text(schema, name)])
     for group in range(file.num_row_groups):  # one at a time, or it reads far ahead into memory
-        for batch in _row_group(file, group, columns, rows):
-            arrays = [batch[n] if n == coded else _plain(batch[n]) for n in columns]
-            yield pa.RecordBatch.from_arrays(arrays, names=columns)
+        for batch in _row_group(shard, file, group, columns, rows):
+            for part in _in_parts(batch):
+                arrays = [_plain(part[n], keep=n == coded) for n in columns]
+                yield pa.RecordBatch.from_arrays(arrays, names=columns)
 
 
-def _row_group(file: Any, group: int, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-    if file.metadata.row_group(group).num_rows * len(columns) > BATCH_VALUES:
+def _is_text(schema: pa.Schema, name: str) -> bool:
+    return pa.types.is_string(schema.field(name).type)
+
+
+def _in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows of a batch, halved until their texts, unfolded, are not too much at a time."""
+    coded = [column for column in batch.columns if pa.types.is_dictionary(column.type)]
+    if batch.num_rows < 2 or sum(map(_text_bytes, coded)) <= BATCH_BYTES:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _in_parts(batch.slice(0, half))
+    yield from _in_parts(batch.slice(half))
+
+
+def _text_bytes(column: pa.DictionaryArray) -> int:
+    """The bytes of a column of coded texts once each row has its own."""
+    if not pa.types.is_string(column.type.value_type) or len(column.dictionary) == 0:
+        return 0
+    lengths = np.asarray(pc.fill_null(pc.binary_length(column.dictionary), 0), np.int64)
+    if len(column) * int(lengths.max()) <= BATCH_BYTES:
+        return 0
+    return int(lengths[np.asarray(column.indices.drop_null())].sum())
+
+
+def _row_group(
+    shard: Shard, file: Any, group: int, columns: list[str], rows: int
+) -> Iterator[pa.RecordBatch]:
+    found = file.metadata.row_group(group)
+    bytes_each = _unpacked_bytes(shard, found, set(columns)) / max(found.num_rows, 1)
+    rows = min(rows, max(int(BATCH_BYTES / max(bytes_each, 1)), 1))
+    if found.num_rows * max(len(columns), bytes_each * BATCH_VALUES / BATCH_BYTES) > BATCH_VALUES:
         yield from file.iter_batches(rows, row_groups=[group], columns=columns)
     else:  # the quicker way
         batches = file.read_row_group(group, columns).to_batches(rows)[::-1]
@@ -263,10 +323,30 @@ def _row_group(file: Any, group: int, columns: list[str], rows: int) -> Iterator
             yield batches.pop()
 
 
-def _plain(column: pa.Array) -> pa.Array:
-    """Dictionaries as their values, and text of every kind as strings."""
+def _unpacked_bytes(shard: Shard, group: Any, columns: set[str]) -> int:
+    """How many bytes some columns of a row group take, by what the file says of them."""
+    total = 0
+    for column in map(group.column, range(group.num_columns)):
+        if column.path_in_schema.split(".")[0] in columns:
+            size, packed = column.total_uncompressed_size, column.total_compressed_size
+            if size > MAX_CHUNK_BYTES and size > MAX_PACKING * packed:
+                raise InputError(
+                    f"{shard.name}: {packed} bytes of column {column.path_in_schema!r} unpack to "
+                    f"{size}; write the file with smaller row groups"
+                )
+            total += max(size, 0)
+    return total
+
+
+def _plain(column: pa.Array, keep: bool) -> pa.Array:
+    """Text of every kind as valid strings, dictionaries as their values unless they are to stay."""
+    if keep:
+        column.validate(full=True)
+        return column
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_large_string(column.type) or "string_view" in str(column.type):
         column = pc.cast(column, pa.string())
+    if pa.types.is_string(column.type):
+        column.validate(full=True)
     return column

@@ -16,7 +16,11 @@ import pyarrow.compute as pc
 from .errors import InputError
 from .files import BLOCK_BYTES, DELIMITERS, Shard, magic_suffix
 
-SNIFF_BYTES = 1 << 20  # at first; more where two rows are longer
+SNIFF_BYTES, MOST_SNIFFED = 1 << 20, 1 << 24  # the latter where two rows are longer
+BYTE_ORDER_MARKS = {
+    "UTF-32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff"),  # begins as UTF-16 does, so it comes first
+    "UTF-16": (b"\xff\xfe", b"\xfe\xff"),
+}
 
 
 @dataclass(frozen=True)
@@ -51,13 +55,13 @@ def sniff(shard: Shard) -> Header:
 
 def _first_rows(shard: Shard) -> tuple[list[str], list[list[str]], list[int]]:
     """The comment lines at the top, the first two rows after them, and the line each ends on."""
-    size = SNIFF_BYTES
-    while True:
+    for size in (SNIFF_BYTES, MOST_SNIFFED):
         raw = shard.open().read(size)
         if not shard.format.compression and (suffix := magic_suffix(raw)):
             raise InputError(f"{shard.name}: this is a {suffix} file by its content; name it so")
-        if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise InputError(f"{shard.name}: the text is UTF-16; convert it to UTF-8")
+        for encoding, marks in BYTE_ORDER_MARKS.items():
+            if raw.startswith(marks):
+                raise InputError(f"{shard.name}: the text is {encoding}; convert it to UTF-8")
         whole = len(raw) < size
         if not whole:  # do not cut a character or a row in two
             raw = raw[: raw.rfind(b"\n") + 1]
@@ -73,7 +77,10 @@ def _first_rows(shard: Shard) -> tuple[list[str], list[list[str]], list[int]]:
                 ends.append(len(comments) + reader.line_num)
         if whole or len(rows) == 2:
             return comments, rows, ends
-        size *= 8
+    raise InputError(
+        f"{shard.name}: the first {MOST_SNIFFED} bytes hold no two rows; a row may have "
+        f"{BLOCK_BYTES}, and a quote must be closed"
+    )
 
 
 def _is_header(comment: str, rows: list[list[str]], delimiter: str) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pu_noise_cli.estimators import ESTIMATORS, Estimate, Settings
-from pu_noise_cli.estimators.assumptions import prior_mass, top_cells, top_purity, top_ratio
+from pu_noise_cli.estimators.assumptions import DEFAULT, top_cells, top_purity, top_ratio
 from pu_noise_cli.estimators.belief import Belief
 from pu_noise_cli.estimators.limits import limits
 from pu_noise_cli.sketch import Sketch
@@ -94,10 +94,10 @@ def test_ranges_hold_all_that_is_left():
 
 def test_prior_is_what_is_said_of_it():
     nodes = np.linspace(0, 1, 401)
-    alpha = prior_mass(nodes, nodes).sum(1)
-    assert alpha[nodes < 0.05].sum() == pytest.approx(0.31, abs=0.02)
+    alpha = DEFAULT.mass(nodes, nodes).sum(1)
+    assert alpha[nodes < 0.05].sum() == pytest.approx(0.26, abs=0.02)
     assert alpha[nodes > 0.3].sum() == pytest.approx(0.26, abs=0.02)
-    joint = prior_mass(nodes, nodes)
+    joint = DEFAULT.mass(nodes, nodes)
     assert joint[nodes[:, None] > nodes - 0.045].sum() == 0
     assert joint[:, -1].sum() == pytest.approx(0.31, abs=0.01)
 
@@ -108,7 +108,7 @@ def test_prior_is_the_one_that_is_simulated(monkeypatch):
     rng = np.random.default_rng(0)
     draws = np.array([simulator.draw_shares(rng) for _ in range(4000)])
     nodes = np.linspace(0, 1, 201)
-    prior = Belief(nodes, nodes, prior_mass(nodes, nodes))
+    prior = Belief(nodes, nodes, DEFAULT.mass(nodes, nodes))
     levels = np.linspace(0.1, 0.9, 9)
     assert np.quantile(draws[:, 0], levels) == pytest.approx(prior.alphas(levels), abs=0.015)
     assert np.quantile(draws[:, 1], levels) == pytest.approx(prior.betas(levels), abs=0.015)

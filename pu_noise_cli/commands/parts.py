@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..console import Console
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from ..options import ShardsOptions
 from ..parameters import Common, argument, command, option, reads, writes
 
@@ -80,7 +80,8 @@ def score(given: ScoreOptions, console: Console) -> None:
         wanted_by="the model",
     )
     given.check_table_out(given.out, rows)
-    extra = [c for c in table.columns if c not in features and c not in rows.roles]
+    used = {*features, *rows.roles}
+    extra = [column for column in table.columns if column not in used]
     if extra:
         console.say(f"punoise: {table.name}: not in the model and left out: {', '.join(extra)}")
     if known and stored.scorer is not None:
@@ -142,14 +143,19 @@ def merged(names: Sequence[str], enough: bool = True) -> Sketch:
 
     `enough` says that it is to be estimated from.
     """
-    from ..archive import load_sketch
+    from ..archive import check_rows, load_sketch
     from ..files import read_bytes
     from ..sketch import Sketch
     from ..transform.training import check_sizes
 
     if len({os.path.realpath(name) for name in names}) < len(names):
         raise UsageError("a sketch is named twice, and its rows would count twice")
-    merged = Sketch.merge(load_sketch(name, read_bytes(name)) for name in names)
+    parts = [load_sketch(name, read_bytes(name)) for name in names]
+    try:
+        check_rows(*parts)
+    except ValueError as error:
+        raise InputError(f"{names[0]} and the other sketches: {error}") from error
+    merged = Sketch.merge(parts)
     if enough:
         check_sizes(names[0], merged.n_labeled, merged.n_unlabeled)
     return merged

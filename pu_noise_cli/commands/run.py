@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import click
 
 from ..console import Console
-from ..errors import EstimationError, InputError, UsageError
+from ..errors import EstimationError, InputError, PunoiseError, UsageError
 from ..options import ShardsOptions
 from ..parameters import command, flag, option
 from .prior import Estimating, tell, tell_score
@@ -46,14 +46,15 @@ def run(given: RunOptions, console: Console) -> None:
     """Scores, prior, posteriors and report in one go.
 
     Writes scores, prior.json, posterior, model.punoise, report.html and provenance.json into DIR.
-    Nothing there changes unless all steps succeed, except shards, which are written in place.
+    They replace those of an earlier run as one, once all steps have succeeded, except shards, which
+    are written in place. Other files there stay.
 
     \b
     punoise run --labeled labeled.csv --unlabeled unlabeled.csv --out-dir results
     """
     from .. import run
     from ..engine import open_engine
-    from ..outputs import check_distinct, make_directory, new_directory, write_json
+    from ..outputs import check_distinct, new_directory
 
     sharded = given.shards or given.dask is not None
     if given.resume and not sharded:
@@ -75,11 +76,7 @@ def run(given: RunOptions, console: Console) -> None:
             steps = run.run_sharded if sharded else run.run
             result = steps(rows, settings, engine, given.out_dir)
     except (InputError, EstimationError) as error:
-        failed = given.failed_prior(error, console)
-        make_directory(given.out_dir)
-        write_json(os.path.join(given.out_dir, "prior.json"), failed.to_json())
-        run.remove_other_outputs(given.out_dir, keep=["prior.json"])
-        given.check_strict(failed.notices)
+        _write_failure(given, error, console)
         return
     tell_score(result.analysis.trained, console)
     tell(result.analysis.prior, result.analysis.sketch, console)
@@ -88,3 +85,21 @@ def run(given: RunOptions, console: Console) -> None:
     console.say(f"files  {', '.join(result.files)} in {given.out_dir}")
     console.warn(result.calibration.notices)
     given.check_strict(result.notices)
+
+
+def _write_failure(given: RunOptions, error: PunoiseError, console: Console) -> None:
+    """Write prior.json that says why there is no estimate, beside what an earlier run has left."""
+    from .. import run
+    from ..outputs import make_directory, write_json
+    from ..staging import recover, unmark
+
+    failed = given.failed_prior(error, console)
+    make_directory(given.out_dir)
+    recover(given.out_dir)
+    if unmark(given.out_dir):  # of a run that was killed among its shards
+        run.abandon(given.out_dir)
+    if earlier := [name for name in run.earlier_files(given.out_dir) if name != "prior.json"]:
+        failed = failed.noting(f"of an earlier run, not of this one: {', '.join(earlier)}")
+        console.say(f"punoise: {failed.notices[-1].message}")
+    write_json(os.path.join(given.out_dir, "prior.json"), failed.to_json())
+    given.check_strict(failed.notices)

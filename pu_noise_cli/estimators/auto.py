@@ -18,10 +18,10 @@ import numpy as np
 from ..notices import Notice, declare
 from ..sketch import FloatArray, Sketch
 from .assumptions import (
-    FALL,
+    DEFAULT,
+    SharePrior,
     assumed,
     hats,
-    prior_mass,
     purity_asked,
     stated_ranges,
     top_purity,
@@ -82,9 +82,9 @@ def basis() -> FloatArray:
 
 
 @cache
-def prior(fall: float = FALL) -> FloatArray:
+def prior(shares: SharePrior = DEFAULT) -> FloatArray:
     """The prior on the grid, shape (k, m)."""
-    return prior_mass(ALPHA, BETA, fall)
+    return shares.mass(ALPHA, BETA)
 
 
 @dataclass(frozen=True)

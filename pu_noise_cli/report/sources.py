@@ -13,6 +13,7 @@ from ..files import read_bytes, read_json
 from ..notices import Notice
 from ..posteriors import DoubtfulRow, DoubtfulRows
 from ..prior import Prior, read_prior
+from ..provenance import check_of_run
 from ..scores import Scores
 from ..sketch import Sketch, SketchBuilder
 from ..tables import Table, open_table
@@ -98,7 +99,12 @@ def read_content(
 ) -> ReportContent:
     """The content of a report from the files that name it."""
     found = read_prior(prior)
-    given = None if provenance is None else Provenance.of(provenance, read_json(provenance))
+    given = None
+    if provenance is not None:
+        document = read_json(provenance)
+        given = Provenance.of(provenance, document)
+        of_run = [name for name in (scores, prior, posterior) if name is not None]
+        check_of_run(provenance, document.get("files"), of_run)
     opened = Scores.open(scores)
     sketch, doubtful = _read_scores(opened)
     shares, notices = found.shares(sketch)

@@ -37,7 +37,13 @@ class Chosen:
     def from_arrays(cls, arrays: Arrays) -> Self:
         """The model that arrays() came from."""
         kind = str(arrays["kind"])
+        if kind not in CANDIDATES:
+            raise ValueError("a model of one of the candidates")
         return cls(kind, CLASSIFIERS[kind].model.from_arrays(arrays))
+
+    def check(self, d: int) -> None:
+        """Stop with a ValueError unless it can score rows of d features."""
+        self.model.check(d)
 
 
 @register("auto", Chosen)

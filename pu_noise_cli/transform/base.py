@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 Matrix = NDArray[np.float32]
 Arrays = dict[str, NDArray[np.generic]]
+MAX_WEIGHT = 1e15  # of a stored model: sums of such stay finite in 32 bits
 Progress = Callable[[float], None]  # called with the share of the work that is done
+
+
+def check_weights(weights: NDArray[np.generic], shape: tuple[int, ...]) -> None:
+    """Stop with a ValueError unless weights have a shape and are finite and not huge."""
+    if weights.shape != shape:
+        raise ValueError(f"weights of shape {weights.shape}, not {shape}")
+    if not (np.abs(weights.astype(np.float64)) <= MAX_WEIGHT).all():
+        raise ValueError("weights that are no numbers, or too large")
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,9 @@ class Model(Protocol):
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
         """The model that arrays() came from."""
+
+    def check(self, d: int) -> None:
+        """Stop with a ValueError unless it can score rows of d features; it may be a stranger's."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Arrays, Fit, Matrix, Progress, Training, register
+from .base import Arrays, Fit, Matrix, Progress, Training, check_weights, register
 from .held_out import Units, balanced
 from .threads import by_chunks, in_threads
 
@@ -43,6 +43,11 @@ class Linear:
     def from_arrays(cls, arrays: Arrays) -> Self:
         """The model that arrays() came from."""
         return cls(np.asarray(arrays["coefficients"], dtype=np.float64), float(arrays["intercept"]))
+
+    def check(self, d: int) -> None:
+        """Stop with a ValueError unless there is a number for each of d features."""
+        check_weights(self.coefficients, (d,))
+        check_weights(np.array(self.intercept), ())
 
 
 @register("logistic", Linear)

@@ -112,6 +112,20 @@ class Scaling:
             np.asarray(arrays["first"], dtype=np.int64),
         )
 
+    def check(self, d: int) -> None:
+        """Stop with a ValueError unless there are increasing knots for each of d columns."""
+        k = len(self.values)
+        if self.values.shape != (k,) or self.scaled.shape != (k,) or self.first.shape != (d + 1,):
+            raise ValueError("the arrays of a scaling fit each other")
+        if not (np.isfinite(self.values).all() and np.isfinite(self.scaled).all()):
+            raise ValueError("knots are numbers")
+        if self.first[0] != 0 or self.first[-1] != k or (np.diff(self.first) < 1).any():
+            raise ValueError("each column has knots")
+        rises = self.values[1:] > self.values[:-1]
+        rises[self.first[1:-1] - 1] = True  # from one column to the next
+        if not rises.all() or np.abs(self.scaled).max() > FARTHEST + 1e-6:
+            raise ValueError("knots increase, and are scaled to a range")
+
 
 def fit_scaling(features: NDArray[np.float64]) -> Scaling:
     """Normal scores of the columns of features, shape (n, d), centred, with unit variance."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -13,11 +14,12 @@ from ..errors import InputError
 from ..sketch import Sketch
 from . import CLASSIFIERS
 from .base import Arrays, Model
-from .crossfit import CrossFit, GroupFolds
+from .crossfit import FOLDS, CrossFit, GroupFolds
 from .scaling import Scaling
 from .scoring import HonestScorer, ScoreModel, TrainingFile
 
 FORMAT = "punoise.model/1"
+ARRAY = re.compile(r"(sketch|scaling|model|honest|fold[0-9])\.[A-Za-z_]{1,20}")
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def save_model(stored: StoredModel, file: BinaryIO) -> None:
 
 def load_model(name: str, file: BinaryIO) -> StoredModel:
     """Read a model back; whatever is not one is an input error."""
-    header, arrays = read_archive(name, file, FORMAT)
+    header, arrays = read_archive(name, file, FORMAT, lambda key: bool(ARRAY.fullmatch(key)))
     try:
         sketch = None
         if "level" in header:
@@ -65,42 +67,61 @@ def load_model(name: str, file: BinaryIO) -> StoredModel:
         model = _score_model(header, arrays)
         scorer = _scorer(header, arrays, model) if "files" in header else None
         return StoredModel(model, sketch, scorer)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise InputError(f"{name}: the model is damaged or of an unknown kind") from error
 
 
 def _score_model(header: dict[str, Any], arrays: Arrays) -> ScoreModel:
     encoding = Encoding.from_json(header["encoding"])
-    kind = header["classifier"]
+    kind, turned = header["classifier"], header["lower_is_positive"]
+    if type(turned) is not bool:
+        raise TypeError("lower_is_positive is true or false")
     if kind is None:
-        return ScoreModel(encoding, lower_is_positive=header["lower_is_positive"])
+        if [column.kind for column in encoding.columns] != ["number"]:
+            raise ValueError("the score is one column of numbers")
+        return ScoreModel(encoding, lower_is_positive=turned)
     scaling = Scaling.from_arrays(_part(arrays, "scaling."))
-    model = CLASSIFIERS[kind].model.from_arrays(_part(arrays, "model."))
-    nothing = np.zeros((1, len(encoding.feature_names)))
-    model.predict(scaling.apply(nothing), 1)  # parts that do not fit fail here
-    return ScoreModel(encoding, kind, scaling, model)
+    scaling.check(len(encoding.feature_names))
+    return ScoreModel(encoding, kind, scaling, _model(kind, arrays, "model.", encoding))
+
+
+def _model(kind: str, arrays: Arrays, prefix: str, encoding: Encoding) -> Model:
+    model: Model = CLASSIFIERS[kind].model.from_arrays(_part(arrays, prefix))
+    model.check(len(encoding.feature_names))
+    return model
 
 
 def _scorer(header: dict[str, Any], arrays: Arrays, model: ScoreModel) -> HonestScorer:
     cross_fit = None
     if "folds" in header:
-        kind: type[Model] = CLASSIFIERS[header["classifier"]].model
-        folds = GroupFolds(header["folds"]["dealt"], header["folds"]["seed"])
-        numbers = sorted({key.split(".")[0] for key in arrays if key.startswith("fold")})
-        cross_fit = CrossFit(
-            folds, tuple(kind.from_arrays(_part(arrays, f"{number}.")) for number in numbers)
-        )
-    places, scores = arrays["honest.places"], arrays["honest.scores"]
-    if places.shape != (len(scores), 2):
+        dealt, seed = header["folds"]["dealt"], header["folds"]["seed"]
+        if not all(type(fold) is int and 0 <= fold < FOLDS for fold in dealt.values()):
+            raise ValueError("a group is in one of the folds")
+        kind = header["classifier"]
+        models = [_model(kind, arrays, f"fold{i}.", model.encoding) for i in range(FOLDS)]
+        cross_fit = CrossFit(GroupFolds(dict(dealt), _count(seed)), tuple(models))
+    files = tuple(tuple(_file(*file) for file in table) for table in header["files"])
+    places, scores = arrays["honest.places"].astype(np.int64), arrays["honest.scores"]
+    if places.shape != (len(scores), 2) or scores.ndim != 1 or not 1 <= len(files) <= 2:
         raise ValueError("every training row has a score")
-    return HonestScorer(
-        model,
-        tuple(tuple(TrainingFile(*file) for file in table) for table in header["files"]),
-        places.astype(np.int64),
-        scores.astype(np.float64),
-        header["group_column"],
-        cross_fit,
-    )
+    if len(scores) and not (0 <= scores.min() <= scores.max() <= 1 and places.min() >= 0):
+        raise ValueError("a score is a share")
+    group_column = header["group_column"]
+    if not isinstance(group_column, str | None) or (cross_fit and group_column is None):
+        raise TypeError("the column of the groups has a name")
+    return HonestScorer(model, files, places, scores.astype(np.float64), group_column, cross_fit)
+
+
+def _file(name: Any, first_row: Any, rows: Any) -> TrainingFile:
+    if not isinstance(name, str):
+        raise TypeError("a file has a name")
+    return TrainingFile(name, _count(first_row), _count(rows))
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError("a count is wanted")
+    return value
 
 
 def _prefixed(prefix: str, arrays: Arrays) -> Arrays:

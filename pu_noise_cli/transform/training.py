@@ -26,6 +26,7 @@ from .scoring import HonestScorer, ScoreModel, TrainingFile
 
 MIN_ROWS = 20
 MAX_TRAIN_VALUES = 1 << 25  # in the feature matrix: wide tables train on fewer rows
+MAX_FEATURES = 50_000
 LEAK_AUC = 0.9995
 LEAK = declare(
     "leaking-column",
@@ -74,11 +75,13 @@ def train(
     rows: Rows, settings: TransformSettings, progress: Progress = lambda share: None
 ) -> Trained:
     """Learn to tell labeled from unlabeled rows, on a sample where there are many."""
+    _check_width(rows, len(rows.features))
     profiler = Profiler(rows, settings.na, settings.categorical)
     size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features))
     labeled, unlabeled = RowSample(size // 2, settings.seed), RowSample(size, settings.seed)
     seen: Counter[tuple[int, str]] = Counter()
-    for chunk in rows.chunks([*rows.features, *rows.id_and_group]):
+    group = [] if rows.group_column is None else [rows.group_column]
+    for chunk in rows.chunks([*rows.features, *group]):
         seen[chunk.table, chunk.file] += chunk.batch.num_rows
         profiler.add(chunk)
         rows.groups(chunk)  # all must have one, whether sampled or not
@@ -100,6 +103,7 @@ def train(
             scores=np.empty(0),
         )
         return trained(scorer=as_it_is, notices=tuple(notices))
+    _check_width(rows, len(encoding.feature_names))
     chunks = labeled.chunks + unlabeled.chunks
     raw = np.concatenate([encoding.encode(chunk) for chunk in chunks])
     scaling = fit_scaling(raw)
@@ -127,6 +131,15 @@ def train(
         cross_fit=crossed,
     )
     return trained(scorer=learned, notices=(*notices, *_leaks(encoding, training)))
+
+
+def _check_width(rows: Rows, features: int) -> None:
+    """Stop, before it takes for ever, where there are too many features to learn from."""
+    if features > MAX_FEATURES:
+        raise InputError(
+            f"{rows.tables[0].name}: {features} features; a score can be learned from at most "
+            f"{MAX_FEATURES}: choose some with --features or --drop-columns, or condense them"
+        )
 
 
 def _files(rows: Rows, seen: Mapping[tuple[int, str], int]) -> tuple[tuple[TrainingFile, ...], ...]:

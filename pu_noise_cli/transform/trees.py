@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Arrays, Fit, Matrix, Progress, Training, register
+from .base import Arrays, Fit, Matrix, Progress, Training, check_weights, register
 from .held_out import Units, balanced
 from .threads import by_chunks, in_threads
 
@@ -18,6 +18,7 @@ ROUNDS = 100
 BINS = 32  # as good as 255 on normal scores, at a fifth of the time where columns are many
 FOREST_BLOCKS = 20
 TREES_PER_BLOCK = 10
+MAX_DEPTH = 1000  # far more than trees come to have: a chain of nodes would take for ever
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,36 @@ class Trees:
             int(arrays["divisor"]),
             bool(arrays["is_logit"]),
         )
+
+    def check(self, d: int) -> None:
+        """Stop with a ValueError unless these are trees, on d features, with scores in [0, 1]."""
+        m, itself = len(self.value), np.arange(len(self.value))
+        check_weights(self.value, (m,))
+        if not self.feature.shape == self.threshold.shape == (m,) or self.children.shape != (m, 2):
+            raise ValueError("each node has a feature, a threshold and two children")
+        if not ((self.feature >= 0) & (self.feature < d)).all() or np.isnan(self.threshold).any():
+            raise ValueError(f"a node looks at one of {d} features")
+        leaf = (self.children == itself[:, None]).all(1)
+        inner = self.children[~leaf]
+        if (inner <= itself[~leaf, None]).any() or (self.children >= m).any():
+            raise ValueError("children come after their parents")
+        parents = np.bincount(inner.ravel(), minlength=m)
+        if self.roots.ndim != 1 or not 1 <= self.divisor <= len(self.roots):
+            raise ValueError("there are trees, and a number to divide by")
+        if (
+            not np.array_equal(np.sort(self.roots), np.flatnonzero(parents == 0))
+            or (parents > 1).any()
+        ):
+            raise ValueError("a node has one parent, a root none")
+        if not self.is_logit and (
+            self.divisor != len(self.roots) or not ((self.value >= 0) & (self.value <= 1)).all()
+        ):
+            raise ValueError("scores are means of shares")
+        level, depth = self.roots, 0
+        while len(level := level[~leaf[level]]):
+            level, depth = self.children[level].ravel(), depth + 1
+            if depth > MAX_DEPTH:
+                raise ValueError(f"a tree is deeper than {MAX_DEPTH}")
 
 
 def _one(feature: Any, threshold: Any, left: Any, right: Any, value: Any, leaf: Any) -> Trees:
@@ -164,7 +195,10 @@ def forest(training: Training, *, seed: int, threads: int, progress: Progress) -
         trees, total, count = [], np.zeros(len(weight)), np.zeros(len(weight), dtype=np.intp)
         for in_bag in bags.T:
             model = DecisionTreeClassifier(
-                max_features="sqrt", min_samples_leaf=5, random_state=int(rng.integers(2**31))
+                max_features="sqrt",
+                min_samples_leaf=5,
+                max_depth=MAX_DEPTH,
+                random_state=int(rng.integers(2**31)),
             )
             model.fit(training.features, training.labeled, sample_weight=in_bag * weight)
             tree = model.tree_
