@@ -179,6 +179,13 @@ def test_a_purity_between_the_others_is_drawn_too():
     assert (last["low"], last["high"]) == pytest.approx(prior.answer.alpha_ci, rel=1e-5)
 
 
+def test_where_nothing_is_assumed_nothing_is_marked():
+    content = samples.content_of(samples.sketch(), assuming(purity=0.0))
+    (chart,) = sample_charts(content)["assumption"]
+    assert not any("data" in layer for layer in chart.spec()["layer"])
+    assert "assumes nothing of them (the left end)" in Outline(render(content)).text
+
+
 def test_scores_that_separate_little_are_drawn_at_the_purity_that_is_assumed_of_them():
     rng = np.random.default_rng(0)
     weak = Sketch.of(rng.normal(0.25, 1, 2000), rng.normal(0, 1, 5000))
@@ -232,7 +239,8 @@ def test_a_lower_end_that_is_next_to_nothing_is_shown_as_nothing():
     assert "95 % interval 0 % to 20.0 %" in said
     assert "about 100 positives, between 0 and 200" in said
     assert "0.1000 [0, 0.2000]" in said
-    assert data_of(page)["methods-alpha"]["spec"]["data"]["values"][0]["low"] == 0
+    drawn = {row["label"]: row for row in data_of(page)["methods-alpha"]["spec"]["data"]["values"]}
+    assert drawn["auto"]["low"] == 0
     seen = replace(answer, alpha_ci=(0.0051, 0.2))
     assert "0.51\u00a0% to" in render(replace(content, prior=replace(known, answer=seen)))
 

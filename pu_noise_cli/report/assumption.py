@@ -78,8 +78,8 @@ def sensitivity(content: ReportContent) -> list[Chart]:
     }
     if len(by_purity) < FEWEST:
         return []
-    used = None if prior.contradicted else answer.assumed["purity"]
-    if used is not None and answer.alpha_ci is not None:
+    used = 0.0 if prior.contradicted else lower_end(answer.assumed["purity"])
+    if used and answer.alpha_ci is not None:
         by_purity[used] = lower_end(answer.alpha_ci[0]), answer.alpha_ci[1]
     purities = sorted(by_purity)
     rows = as_rows(
@@ -91,9 +91,9 @@ def sensitivity(content: ReportContent) -> list[Chart]:
         f"The 95 % interval of α by the least share of positives assumed among the best-scoring "
         f"unlabeled rows: {_in_words(rows[0])}; {_in_words(rows[-1])}."
     )
-    if used is not None:
+    if used:
         alt += f" Assumed here: {percent(used)}."
-    return [Chart("assumption", TITLE, alt, rows, COLUMNS, _draw(used and rounded(used)), MIDDLE)]
+    return [Chart("assumption", TITLE, alt, rows, COLUMNS, _draw(rounded(used)), MIDDLE)]
 
 
 def _in_words(row: Row) -> str:
@@ -110,7 +110,7 @@ def sensitivity_text(content: ReportContent) -> str:
     elif lower_end(purity):
         here = f"This result assumes {least} (the dashed line)"
     else:
-        here = "This result assumes nothing of them (the dashed line)"
+        here = "This result assumes nothing of them (the left end)"
     return (
         "<p>The more of the unlabeled rows that score like your best labeled ones you know to be "
         f"positive, the higher the least share α can have. {here}; if you know better, for example "
@@ -118,21 +118,22 @@ def sensitivity_text(content: ReportContent) -> str:
     )
 
 
-def _draw(used: float | None) -> Callable[[Palette], Spec]:
-    x = channel("purity", "positives assumed among the best-scoring unlabeled rows, at least")
+def _draw(used: float) -> Callable[[Palette], Spec]:
+    """A band over the purities, with a line at the one that was used unless it is none."""
+    x = channel("purity", "least share of positives assumed at the top")
     x["axis"] = {"format": "~%", "grid": False, "tickCount": 5}
     y: Spec = {"axis": {"format": "~%", "tickCount": 5}, "scale": {"zero": True}}
-    names = {"high": "upper end of α", "low": "lower end of α"}
-    here = "assumed here"
+    names = {"high": "upper end", "low": "lower end"}
+    here, title = "assumed here", "95 % interval of α"
 
     def draw(palette: Palette) -> Spec:
         colors = dict(zip(names.values(), (palette.unlabeled, palette.positive), strict=True))
-        if used is not None:
+        if used:
             colors[here] = palette.labeled
         scale = {"domain": list(colors), "range": list(colors.values())}
         band = {
             "mark": {"type": "area", "color": palette.positive, "opacity": 0.22},
-            "encoding": {"x": x, "y": channel("low", "α", **y), "y2": {"field": "high"}},
+            "encoding": {"x": x, "y": channel("low", title, **y), "y2": {"field": "high"}},
         }
         lines: list[Spec] = [
             {
@@ -140,7 +141,7 @@ def _draw(used: float | None) -> Callable[[Palette], Spec]:
                 "mark": {"type": "line", "strokeWidth": 2.2},
                 "encoding": {
                     "x": x,
-                    "y": channel(name, "α", **y),
+                    "y": channel(name, title, **y),
                     "color": {"datum": label, "scale": scale},
                 },
             }
@@ -161,6 +162,6 @@ def _draw(used: float | None) -> Callable[[Palette], Spec]:
                 "tooltip": tooltips(COLUMNS, dict.fromkeys(COLUMNS, ".1%")),
             },
         }
-        return {"layer": [band, *lines, *([] if used is None else [mark]), pointer]}
+        return {"layer": [band, *lines, *([mark] if used else []), pointer]}
 
     return draw
