@@ -214,19 +214,20 @@ class Prior:
             return lines
         if given := self._given(words):
             lines["given"] = given
-        error = 1.96 * math.sqrt(self.answer.alpha * (1 - self.answer.alpha) / VERIFIED)
-        verified = (
-            f"{VERIFIED} unlabeled rows checked at random would give {alpha} ± {shown(error, 2)}"
-        )
+        advice = []
         clean = [draw for draw, of_labeled in self.answer.draws or () if of_labeled >= CLEAN]
-        known = ""
         if DRAWN / 5 < len(clean) < len(self.answer.draws or ()):
             low, high = (float(end) for end in np.quantile(clean, [0.025, 0.975]))
-            known = (
+            advice.append(
                 f"if {beta} is at least {shown(CLEAN, 1)}, {alpha} is in "
-                f"[{_low(low, shown)}, {shown(high, 4)}]; "
+                f"[{_low(low, shown)}, {shown(high, 4)}]"
             )
-        return {**lines, "next": known + verified}
+        error = 1.96 * math.sqrt(self.answer.alpha * (1 - self.answer.alpha) / VERIFIED)
+        low, high = self.answer.alpha_ci or (0.0, 1.0)
+        if 2 * error < high - low:
+            checked = f"{VERIFIED} unlabeled rows checked at random"
+            advice.append(f"{checked} would give {alpha} ± {shown(error, 2)}")
+        return {**lines, "next": "; ".join(advice)} if advice else lines
 
     def _given(self, words: Wording) -> str:
         """What the intervals assume beyond the prior, in words; empty where that is nothing."""
