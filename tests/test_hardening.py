@@ -91,10 +91,10 @@ def test_a_process_out_of_memory_does_not_exit_with_0(scores, tmp_path):
     rows.to_csv(tmp_path / "many.tsv", sep="\t", index=False)
     options = ("--scores", tmp_path / "many.tsv", "--out", tmp_path / "p.json")
     program = (
-        "import os, re, resource, sys; import pu_noise_cli.cli, pyarrow.csv, pu_noise_cli.tables\n"
-        "from pu_noise_cli import main\n"
+        "import os, re, resource, sys; import pu_noise_cli.estimation\n"
+        "import pyarrow.csv; from pu_noise_cli import cli, main, tables\n"
         "size = int(re.search(r'VmSize:\\s+(\\d+)', open('/proc/self/status').read())[1]) * 1024\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (size + (24 << 20),) * 2)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (size + (150 << 20),) * 2)\n"
         "main.main()"
     )
     words = ["estimate-prior", *map(str, options), "--on-failure", "write", "--threads", "1"]
