@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo example example-nextflow test test-slurm lint-galaxy lint-nextflow check clean
+.PHONY: demo example example-nextflow test torture test-slurm lint-galaxy lint-nextflow check clean
 
 demo: $(VENV)/.punoise
 	$(BIN)/punoise simulate --out-dir demo --alpha 0.2 --beta 0.95
@@ -20,6 +20,9 @@ example-nextflow: $(VENV)/.nextflow
 
 test: $(VENV)/.workflow
 	$(BIN)/python -m pytest -n 2
+
+torture: $(VENV)/.installed  # ten minutes; PUNOISE_TORTURE_SECONDS sets another budget
+	$(BIN)/python tests/torture
 
 test-slurm: $(VENV)/.workflow  # as root; starts a one-node SLURM of its own
 	tests/slurm.sh $(BIN)/python -m pytest -m slurm

@@ -63,7 +63,10 @@ OF_USAGE = {
     *(errno.ELOOP, errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTEMPTY, errno.EBUSY, errno.ETXTBSY),
 }
 OF_INPUT = {errno.EINVAL, errno.EFBIG, errno.EOVERFLOW, errno.ESPIPE}  # a place that cannot be
-NO_MEMORY = ("not enough memory", "out of memory", "Cannot allocate memory", "can't start new")
+NO_MEMORY = (
+    *("not enough memory", "out of memory", "Cannot allocate memory", "can't start new thread"),
+    *("Failed to launch worker thread", "Resource temporarily unavailable"),
+)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -126,7 +126,7 @@ def input_errors(name: str) -> Iterator[None]:
         if (fault := of_system(name, error)) is not None:
             raise fault from error
         reason = str(error).split("\n")[0]
-        if "invalid UTF8" in reason or isinstance(error, UnicodeDecodeError):
+        if "invalid utf8" in reason.lower() or isinstance(error, UnicodeDecodeError):
             place = re.search(r"Row #(\d+)", reason)
             where = f" in line {place[1]}" if place else ""
             reason = f"text{where} is not UTF-8; convert it, e.g. with iconv -f LATIN1 -t UTF-8"

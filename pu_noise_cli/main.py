@@ -39,6 +39,8 @@ def main() -> NoReturn:
 
 def _command() -> object:
     blas.hold_at_start()
+    # Arrow's allocator has a thread that, where there is no memory for another, says so for ever
+    os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
     from .cli import cli
 
     sys.meta_path.insert(0, WithoutPandas)

@@ -180,12 +180,13 @@ def _find(name: str) -> tuple[Shard, ...]:
             raise InputError(f"{name}: holds a directory {nested[0]!r}; name the shards by a glob")
         if not entries:
             raise InputError(f"{name}: the directory holds no table")
+        shards = _same_format(name, [str(p) for p in entries])
         if not (path / MANIFEST).exists() and parquet_key(str(entries[0])) is not None:
             raise InputError(
                 f"{name}: has no {MANIFEST}, so not all shards are there or they are of several "
                 "runs; --resume makes them, and a glob takes them as they are"
             )
-        return _same_format(name, [str(p) for p in entries])
+        return shards
     if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
         raise UsageError(f"{name}: is a device")
     if not stat.S_ISREG(mode):  # a named pipe or a process substitution
@@ -273,19 +274,17 @@ def parquet_metadata(shard: Shard) -> dict[str, str]:
 def _parquet_batches(
     shard: Shard, columns: list[str], rows: int, coded: str | None
 ) -> Iterator[pa.RecordBatch]:
-    file = shard.parquet([] if coded is None else [coded])
-    if shard.size < SMALL_FILE:  # one long text may stand for every row: look before unfolding it
-        schema = file.schema_arrow
-        file = shard.parquet([name for name in columns if _is_text(schema, name)])
+    file = shard.parquet()
+    # in a small file one long text may stand for every row: it is looked at before it is unfolded
+    all_of_them = shard.size < SMALL_FILE
+    texts = [name for name in columns if pa.types.is_string(file.schema_arrow.field(name).type)]
+    if wanted := [name for name in texts if all_of_them or name == coded]:
+        file = shard.parquet(wanted)
     for group in range(file.num_row_groups):  # one at a time, or it reads far ahead into memory
         for batch in _row_group(shard, file, group, columns, rows):
             for part in _in_parts(batch):
                 arrays = [_plain(part[n], keep=n == coded) for n in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names=columns)
-
-
-def _is_text(schema: pa.Schema, name: str) -> bool:
-    return pa.types.is_string(schema.field(name).type)
 
 
 def _in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import io
 import itertools
 from collections.abc import Iterable, Iterator
@@ -99,9 +100,21 @@ def _is_number(text: str) -> bool:
     return True
 
 
+@functools.cache
+def _start_threads() -> None:
+    """Start the threads of Arrow's reader: one that finds no memory later would wait for ever."""
+    import pyarrow.csv
+
+    pa.set_io_thread_count(2)
+    options = pyarrow.csv.ReadOptions(use_threads=False)
+    for _ in range(3):
+        list(pyarrow.csv.open_csv(pa.py_buffer(b"a\n1\n"), read_options=options))
+
+
 def text_batches(shard: Shard, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
     import pyarrow.csv
 
+    _start_threads()
     header = sniff(shard)
     names = [name or f"\0{i}" for i, name in enumerate(header.names, 1)]
     unnamed = [name for name in names if name.startswith("\0")]

@@ -251,8 +251,14 @@ def test_a_run_leaves_nothing_of_an_earlier_one(punoise, tables, tmp_path):
     assert not list(out.glob("*.parquet"))
     (tmp_path / "few.csv").write_text("a,b,c\n" + "1,2,3\n" * 5)
     few = ("--labeled", tmp_path / "few.csv", "--unlabeled", tables[3])
-    punoise("run", *few, *FAST, "--out-dir", out, "--on-failure", "write")
-    assert os.listdir(out) == ["prior.json"]
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    result = punoise("run", *few, *FAST, "--out-dir", out, "--on-failure", "write")
+    after = {path.name: path.read_bytes() for path in out.iterdir()}
+    failed = json.loads(after.pop("prior.json"))
+    assert failed["alpha"] is None
+    assert after.items() <= before.items()  # nothing is lost, and what it is of is said
+    assert "of an earlier run, not of this one: model.punoise" in failed["warnings"][0]["message"]
+    assert "of an earlier run" in result.err
 
 
 def test_warnings_of_the_transform_are_strict_too(punoise, frames, tmp_path):
@@ -370,7 +376,7 @@ def test_a_full_disk_is_said_in_a_line(command, scores):
         done = subprocess.run(
             [*COMMAND, *command.split(), "-q", *options], stdout=full, stderr=subprocess.PIPE
         )
-    assert done.returncode == 2
+    assert done.returncode == 5
     assert done.stderr.startswith(b"punoise: error: -: cannot be written: No space left")
 
 

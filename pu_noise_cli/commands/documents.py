@@ -147,19 +147,19 @@ def simulate(given: SimulateOptions, console: Console) -> None:
     \b
     punoise simulate --out-dir simulated --alpha 0.2 --beta 0.95
     """
-    from ..outputs import make_directory
+    from ..outputs import new_directory
     from ..simulate import simulate, write_simulation
 
-    make_directory(given.out_dir)
-    drawn = simulate(
-        given.alpha,
-        given.beta,
-        given.n_labeled,
-        given.n_unlabeled,
-        given.n_features,
-        given.seed,
-    )
-    write_simulation(drawn, given.out_dir)
+    with new_directory(given.out_dir):
+        drawn = simulate(
+            given.alpha,
+            given.beta,
+            given.n_labeled,
+            given.n_unlabeled,
+            given.n_features,
+            given.seed,
+        )
+        write_simulation(drawn, given.out_dir)
 
 
 @dataclass(frozen=True, kw_only=True)
