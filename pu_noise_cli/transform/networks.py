@@ -93,6 +93,8 @@ class BaggedNetworks:
 
     def check(self, d: int) -> None:
         """Stop with a ValueError unless all shapes fit d features and all weights are numbers."""
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"no activation {self.activation[:40]!r} is known")
         k, units = self.c.size, self.c.size * HIDDEN
         if k == 0:
             raise ValueError("no networks")

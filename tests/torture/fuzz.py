@@ -1,0 +1,49 @@
+"""Coverage-guided fuzzing of the readers of prior, sketch, model and rule.
+
+It takes atheris, in an environment of its own: pip install atheris . && python tests/torture/fuzz.py
+[samples/] -max_total_time=60; any error but an input error ends it, and leaves the bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+
+import atheris
+
+with atheris.instrument_imports(include=["pu_noise_cli", "zipfile", "numpy.lib._format_impl"]):
+    from pu_noise_cli.archive import load_sketch
+    from pu_noise_cli.evidence import levels
+    from pu_noise_cli.prior import Prior
+    from pu_noise_cli.report.content import Provenance
+    from pu_noise_cli.transform.store import load_model
+from pu_noise_cli.errors import InputError
+
+
+def _json(raw: bytes) -> object:
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
+READERS = (
+    lambda raw: Prior.from_json("x", _json(raw)),
+    lambda raw: levels("x", _json(raw), 0.1),
+    lambda raw: Provenance.of("x", _json(raw)),
+    lambda raw: load_sketch("x", io.BytesIO(raw)),
+    lambda raw: load_model("x", io.BytesIO(raw)),
+)
+
+
+def read(raw: bytes) -> None:
+    """The first byte says which reader gets the rest."""
+    if raw:
+        with contextlib.suppress(InputError):
+            READERS[raw[0] % len(READERS)](raw[1:])
+
+
+atheris.Setup(sys.argv, read)
+atheris.Fuzz()
