@@ -125,7 +125,7 @@ def estimate(
     transform: bool | None = None,
     na: Sequence[str] = (),
     categorical: Sequence[str] = (),
-    classifier: str = "networks",
+    classifier: str = "standard",
     max_train_rows: int = 100_000,
     method: str = "auto",
     beta: float | None = None,

@@ -141,7 +141,7 @@ class TableOptions(Seeded):
     classifier: str | None = option(
         "--classifier",
         "Score",
-        "What learns the score.  [default: networks]",
+        "What learns the score.  [default: standard]",
         type=LazyChoice(_classifiers),
     )
     max_train_rows: int | None = option(

@@ -1,6 +1,6 @@
 """Classifiers of labeled against unlabeled rows, one file per kind, and the models they give."""
 
-from . import auto, logistic, networks, trees
+from . import choice, logistic, networks, trees
 from .base import CLASSIFIERS, Classifier, Fit, Model, Training
 
 __all__ = [
@@ -9,7 +9,7 @@ __all__ = [
     "Fit",
     "Model",
     "Training",
-    "auto",
+    "choice",
     "logistic",
     "networks",
     "trees",

@@ -40,7 +40,7 @@ LEAK = declare(
 class TransformSettings:
     """What the user may fix about the transform."""
 
-    classifier: str = "networks"
+    classifier: str = "standard"
     train: bool | None = None  # False: the one feature is the score; None: if there is just one
     lower_is_positive: bool = False
     max_train_rows: int = 100_000
