@@ -59,7 +59,8 @@ def work(
     y = draw.unlabeled_y
     sketch = Sketch.of(labeled, unlabeled)
     estimate = ESTIMATORS[method].estimate(sketch, Settings())
-    ours = calibrate(sketch, Shares(estimate.alpha, estimate.beta))
+    shares = Shares(estimate.alpha, estimate.beta, draws=estimate.draws or ())
+    ours = calibrate(sketch, shares)
     known = calibrate(sketch, Shares(draw.alpha, float(draw.labeled_y.mean())))
     cells = sketch.cells_of(unlabeled)
     p, p_known = ours.posterior[cells], known.posterior[cells]

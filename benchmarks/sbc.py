@@ -25,6 +25,7 @@ from accuracy import FAMILIES, left_out, markdown
 
 from pu_noise_cli.estimators import ESTIMATORS, Settings
 from pu_noise_cli.estimators.assumptions import purity_asked
+from pu_noise_cli.estimators.limits import limits
 
 STRATA = {
     "AUC": [0, 0.6, 0.7, 0.8, 1],
@@ -99,8 +100,9 @@ def one(seed: int, index: int) -> dict[str, float]:
             f"{name} beta high": estimate.beta_ci[1],
             f"{name} rank": np.mean([alpha < problem.alpha for alpha, _ in estimate.draws]),
         }
-    found["alpha_max holds"] = problem.alpha <= estimate.alpha_max
-    found["beta_min holds"] = problem.beta >= estimate.beta_min
+    alpha_max, beta_min = limits(sketch)
+    found["alpha_max holds"] = problem.alpha <= alpha_max
+    found["beta_min holds"] = problem.beta >= beta_min
     return found
 
 

@@ -16,8 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage, special, stats
 
-from pu_noise_cli.estimators import assumptions as prior
-from pu_noise_cli.estimators.assumptions import top_cells
+from pu_noise_cli.estimators.assumptions import (
+    DEFAULT,
+    LEAST_EXCESS,
+    SIMULATED,
+    SMALL_ALPHA,
+    SharePrior,
+    top_cells,
+)
 from pu_noise_cli.sketch import Sketch
 
 FloatArray = NDArray[np.float64]
@@ -104,16 +110,16 @@ def draw(
 # Shares and sizes
 
 
-def draw_shares(rng: Rng, fall: float = prior.FALL) -> tuple[float, float]:
-    """α and β as the prior has them that `auto` assumes."""
+def draw_shares(rng: Rng, prior: SharePrior = DEFAULT) -> tuple[float, float]:
+    """α and β as a prior has them, by default the one that `auto` assumes."""
     while True:
-        if rng.random() < prior.LOG_UNIFORM:
-            alpha = log_uniform(rng, *prior.SMALL_ALPHA)
+        if rng.random() < prior.small:
+            alpha = log_uniform(rng, *SMALL_ALPHA)
         else:
-            alpha = 1 - rng.random() ** (1 / (1 + fall))
-        piece = rng.choice(len(prior.BETA_PIECES), p=[share for share, _, _ in prior.BETA_PIECES])
-        beta = rng.uniform(*prior.BETA_PIECES[piece][1:])
-        if beta - alpha >= prior.LEAST_EXCESS:
+            alpha = 1 - rng.random() ** (1 / (1 + prior.fall))
+        piece = rng.choice(len(prior.beta), p=[share for share, _, _ in prior.beta])
+        beta = rng.uniform(*prior.beta[piece][1:])
+        if beta - alpha >= LEAST_EXCESS:
             return float(alpha), float(beta)
 
 
@@ -422,7 +428,7 @@ def learned(rng: Rng, classifier: Callable[[int, Rng], Any] | None = None) -> Le
     while True:
         x, y = feature_table(12_000, rng)
         rows = {c: rng.permutation(np.flatnonzero(y == c)) for c in (True, False)}
-        alpha, beta = draw_shares(rng, prior.SIMULATED_FALL)
+        alpha, beta = draw_shares(rng, SIMULATED)
         n_labeled = int(log_uniform(rng, 60, 2500))
         n_unlabeled = int(log_uniform(rng, 300, 5000))
         # what the training sample takes of each class; the rest is to be scored

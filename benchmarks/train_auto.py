@@ -24,7 +24,7 @@ import simulator
 from numpy.typing import NDArray
 
 from pu_noise_cli.estimators import auto
-from pu_noise_cli.estimators.assumptions import SIMULATED_FALL
+from pu_noise_cli.estimators.assumptions import SIMULATED
 from pu_noise_cli.estimators.belief import Belief
 from pu_noise_cli.estimators.summary import summarise
 
@@ -38,7 +38,7 @@ HIDDEN = (256, 128)
 EPOCHS = 10
 BATCH = 512
 RATE = 2e-3
-DECAY = 0.02
+DECAY = 0.05
 IMPOSSIBLE = -60.0  # the logarithm of the prior where it is 0
 
 
@@ -88,7 +88,7 @@ def _examples(
     weight = classes.plausibility
     rows = []
     for _ in range(count):
-        shares = simulator.draw_shares(rng, SIMULATED_FALL)
+        shares = simulator.draw_shares(rng, SIMULATED)
         problem = simulator.draw(classes, *shares, *sizes(), rng)
         rows.append((summarise(problem.sketch), problem.alpha, problem.beta, weight))
     return rows
@@ -180,7 +180,7 @@ def _between(nodes: NDArray[np.float64], x: Array) -> tuple[NDArray[np.int64], A
 def grid() -> tuple[Array, Array]:
     """The basis, shape (outputs, cells), and the logarithm of the prior, shape (cells,)."""
     with np.errstate(divide="ignore"):
-        log_prior = np.maximum(np.log(auto.prior(SIMULATED_FALL).ravel()), IMPOSSIBLE)
+        log_prior = np.maximum(np.log(auto.prior(SIMULATED).ravel()), IMPOSSIBLE)
     return auto.basis().astype(np.float32), log_prior.astype(np.float32)
 
 
@@ -252,7 +252,7 @@ def held_out_figures(networks: auto.Networks, examples: Examples) -> str:
     rows = []
     for features, shares in zip(examples.features, examples.shares, strict=True):
         log_likelihood = networks.log_likelihood(features.astype(np.float64))
-        prior = Belief(auto.ALPHA, auto.BETA, auto.prior(SIMULATED_FALL))
+        prior = Belief(auto.ALPHA, auto.BETA, auto.prior(SIMULATED))
         belief = prior.given(np.exp(log_likelihood - log_likelihood.max()))
         errors = np.abs(np.array(belief.means) - shares)
         intervals = zip(belief.interval(auto.LEVEL), shares, strict=True)

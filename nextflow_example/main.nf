@@ -1,7 +1,5 @@
 // Class priors and posteriors of many samples: the tables of a sample sheet in, results/ out.
 
-nextflow.preview.topic = true // what Nextflow before 25.04 needs to gather the versions
-
 include { PUNOISE_ESTIMATEPRIOR } from './modules/local/punoise/estimateprior/main'
 include { PUNOISE_POSTERIOR     } from './modules/local/punoise/posterior/main'
 include { PUNOISE_REPORT        } from './modules/local/punoise/report/main'
@@ -44,7 +42,7 @@ process UNUSABLE {
     tag "${meta.id}"
     label 'process_single'
 
-    conda "${projectDir}/modules/local/punoise/estimateprior/environment.yml"
+    conda "${moduleDir}/modules/local/punoise/estimateprior/environment.yml"
     container "punoise:0.1.0"
 
     input:
@@ -107,6 +105,13 @@ workflow SAMPLES {
     posterior = PUNOISE_POSTERIOR.out.posterior
     report = PUNOISE_REPORT.out.report
     model = PUNOISE_TRANSFORM.out.model
+    versions = PUNOISE_TRANSFORM.out.versions_punoise.mix(
+        PUNOISE_ESTIMATEPRIOR.out.versions_punoise,
+        UNUSABLE.out.versions_punoise,
+        PUNOISE_POSTERIOR.out.versions_punoise,
+        PUNOISE_REPORT.out.versions_punoise,
+        PUNOISE_SUMMARIZE.out.versions_punoise,
+    )
 }
 
 workflow {
@@ -124,5 +129,5 @@ workflow {
         channel.fromList(tables).mix(PUNOISE_SIMULATE.out.tables),
         rows.collect { row -> row.sample },
     )
-    write_versions(channel.topic('versions'))
+    write_versions(PUNOISE_SIMULATE.out.versions_punoise.mix(SAMPLES.out.versions), params.outdir)
 }

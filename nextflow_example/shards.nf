@@ -1,8 +1,6 @@
 // One huge unlabeled table in many files: train once, then score them in parallel.
 // results/shards/prior.json and the parts in posterior/ are exactly what the table in one piece gives.
 
-nextflow.preview.topic = true // what Nextflow before 25.04 needs to gather the versions
-
 include { PUNOISE_ESTIMATEPRIOR } from './modules/local/punoise/estimateprior/main'
 include { PUNOISE_MERGESKETCHES } from './modules/local/punoise/mergesketches/main'
 include { PUNOISE_POSTERIOR     } from './modules/local/punoise/posterior/main'
@@ -50,6 +48,13 @@ workflow SHARDS {
     prior = prior
     posterior = PUNOISE_POSTERIOR.out.posterior
     model = PUNOISE_TRAIN.out.model
+    versions = PUNOISE_TRAIN.out.versions_punoise.mix(
+        PUNOISE_SCORE.out.versions_punoise,
+        PUNOISE_SKETCH.out.versions_punoise,
+        PUNOISE_MERGESKETCHES.out.versions_punoise,
+        PUNOISE_ESTIMATEPRIOR.out.versions_punoise,
+        PUNOISE_POSTERIOR.out.versions_punoise,
+    )
 }
 
 workflow {
@@ -60,14 +65,14 @@ workflow {
     else if (!params.labeled && !params.unlabeled) {
         // The example's own inputs
         PUNOISE_SIMULATE([id: 'example'])
-        labeled = PUNOISE_SIMULATE.out.tables.map { _meta, labeled, _unlabeled -> labeled }
+        labeled = PUNOISE_SIMULATE.out.tables.map { _meta, table, _other -> table }
         unlabeled = PUNOISE_SIMULATE.out.tables
-            .map { _meta, _labeled, unlabeled -> unlabeled }
+            .map { _meta, _other, table -> table }
             .splitText(by: 1000, keepHeader: true, file: true)
     }
     else {
         error("--labeled and --unlabeled belong together; without both, the example is run")
     }
     SHARDS(labeled, unlabeled)
-    write_versions(channel.topic('versions'))
+    write_versions(SHARDS.out.versions, "${params.outdir}/shards")
 }

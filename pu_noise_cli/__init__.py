@@ -169,10 +169,8 @@ def estimate(
         analysis = analyse(rows, request, Engine(Local(threads)))
         calibration = calibrate(analysis.sketch, analysis.prior.shares(analysis.sketch)[0])
         frames, doubtful = _posteriors(rows, analysis, calibration, threads)
-    ours, others = (
-        _indexed(frame, given) for frame, given in zip(frames, (labeled, unlabeled), strict=True)
-    )
-    others = others.drop(columns="posterior_labeled")
+    ours = _indexed(frames[0], labeled)
+    others = _indexed(frames[1].drop(columns="posterior_labeled"), unlabeled)
     return Estimated(ours, others, rows, analysis, calibration, doubtful)
 
 

@@ -15,6 +15,7 @@ from .sketch import FloatArray, IntArray, Sketch
 MEAN_TOLERANCE = 0.005
 SMALLEST = 1e-9  # shares and differences below it are none
 REPLICATES = 100
+AVERAGED = 20  # of the likely pairs of α and β, over which posteriors are averaged
 ONE_SIDED = 0.95  # the level of each of the two bounds
 
 MEAN_OFF = declare(
@@ -54,14 +55,11 @@ class Shares:
             return None
         return float(np.clip(0.5 + (auc_pu - 0.5) / (self.beta - self.alpha), 0, 1))
 
-    def copies(self, count: int, rng: np.random.Generator) -> Iterator[Shares]:
-        """Shares that differ as much as α and β are uncertain, each pair as often as any other."""
-        order = rng.permutation(len(self.draws))
-        for i in range(count):
-            alpha, beta = (
-                self.draws[order[i % len(order)]] if self.draws else (self.alpha, self.beta)
-            )
-            yield replace(self, alpha=alpha, beta=beta)
+    def spread(self, count: int) -> list[Shares]:
+        """So many certain shares, as different as α and β are uncertain; the draws are in order."""
+        at = ((np.arange(count) + 0.5) * len(self.draws) / count).astype(int)
+        pairs = [self.draws[i] for i in at] if self.draws else [(self.alpha, self.beta)] * count
+        return [replace(self, alpha=alpha, beta=beta, draws=()) for alpha, beta in pairs]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,33 +83,61 @@ class Calibration:
 def calibrate(sketch: Sketch, shares: Shares, calibrator: str = "isotonic") -> Calibration:
     """The posterior for each score, in [0, 1] and non-decreasing in it by construction.
 
-    By the paper's equation it is linear in ρ = g/f, 0 at (1-β)/(1-α) and 1 at β/α. Where the shares
-    were estimated from these rows, its odds (Platt: ρ) are scaled so that it averages to α over
-    the unlabeled rows, and the odds of labeled rows so that theirs averages to β.
+    Where α and β are uncertain it is the mean over what they may be: a row that would be positive
+    for sure if α were as estimated is not for sure if α may be half of that.
     """
-    alpha, beta, notices = shares.alpha, shares.beta, list[Notice]()
-    if beta - alpha < SMALLEST:
-        message = f"beta {beta:.4g} is not above alpha {alpha:.4g}: every posterior is alpha"
-        notices.append(NOT_RICHER(message))
-    if min(alpha, 1 - alpha, beta - alpha) < SMALLEST:  # the score adds nothing to alpha
-        p, lr = np.full(len(sketch.edges), float(alpha)), np.ones(len(sketch.edges))
-        rho = lr
-    else:
-        low, high = _ratio_range(shares)
-        p, mean_error = _posterior(sketch, shares, CALIBRATORS[calibrator](sketch, shares))
-        rho = low * (1 - p) + high * p
-        lr = _odds(p) * (1 - alpha) / alpha
-        if abs(mean_error) > MEAN_TOLERANCE:
-            notices.append(mean_off(alpha + mean_error, alpha))
-    return Calibration(
-        sketch,
-        shares,
-        posterior=p,
-        tau=sketch.n_labeled * rho / (sketch.n_unlabeled + sketch.n_labeled * rho),
-        lr=lr,
-        posterior_labeled=_posterior_labeled(sketch, shares, lr),
-        notices=tuple(notices),
-    )
+    (plain,) = _calibrated(sketch, [shares], calibrator)
+    if not shares.draws or plain.notices:
+        return plain
+    copies = list(_calibrated(sketch, shares.spread(AVERAGED), calibrator))
+    p = np.mean([copy.posterior for copy in copies], axis=0)
+    ours = np.mean([copy.posterior_labeled for copy in copies], axis=0)
+    p, _ = _posterior(sketch.unlabeled, shares.alpha, shares.of_these_rows, _by_odds(p))
+    ours, _ = _posterior(sketch.labeled, shares.beta, shares.of_these_rows, _by_odds(ours))
+    lr = _odds(p) * (1 - shares.alpha) / shares.alpha
+    return replace(plain, posterior=p, lr=lr, posterior_labeled=ours)
+
+
+def _calibrated(
+    sketch: Sketch, several: Sequence[Shares], calibrator: str
+) -> Iterator[Calibration]:
+    """The calibration for each of several α and β, as if they were certain.
+
+    By the paper's equation the posterior is linear in ρ = g/f, 0 at (1-β)/(1-α) and 1 at β/α. Where
+    the shares were estimated from these rows, its odds (Platt: ρ) are scaled so that it averages to
+    α over the unlabeled rows, and the odds of labeled rows so that theirs averages to β.
+    """
+    telling = [shares for shares in several if _tells(shares)]
+    scaled = iter(CALIBRATORS[calibrator](sketch, telling) if telling else ())
+    for shares in several:
+        alpha, beta, notices = shares.alpha, shares.beta, list[Notice]()
+        if beta - alpha < SMALLEST:
+            message = f"beta {beta:.4g} is not above alpha {alpha:.4g}: every posterior is alpha"
+            notices.append(NOT_RICHER(message))
+        if not _tells(shares):
+            p, lr = np.full(len(sketch.edges), float(alpha)), np.ones(len(sketch.edges))
+            rho = lr
+        else:
+            low, high = _ratio_range(shares)
+            p, mean = _posterior(sketch.unlabeled, alpha, shares.of_these_rows, next(scaled))
+            rho = low * (1 - p) + high * p
+            lr = _odds(p) * (1 - alpha) / alpha
+            if abs(mean - alpha) > MEAN_TOLERANCE:
+                notices.append(mean_off(mean, alpha))
+        yield Calibration(
+            sketch,
+            shares,
+            posterior=p,
+            tau=sketch.n_labeled * rho / (sketch.n_unlabeled + sketch.n_labeled * rho),
+            lr=lr,
+            posterior_labeled=_posterior_labeled(sketch, shares, lr),
+            notices=tuple(notices),
+        )
+
+
+def _tells(shares: Shares) -> bool:
+    """Whether the score adds anything to α."""
+    return min(shares.alpha, 1 - shares.alpha, shares.beta - shares.alpha) >= SMALLEST
 
 
 def mean_off(mean: float, alpha: float) -> Notice:
@@ -123,15 +149,22 @@ def mean_off(mean: float, alpha: float) -> Notice:
 
 
 def _posterior(
-    sketch: Sketch, shares: Shares, scaled: Callable[[float], FloatArray]
+    counts: IntArray, share: float, to_scale: bool, scaled: Callable[[float], FloatArray]
 ) -> tuple[FloatArray, float]:
-    """p(Y=1|x) for each cell, and how far its mean over the unlabeled rows is from α."""
+    """The posterior of each cell and its mean over rows, scaled so that it is the share's."""
 
     def mean(scale: float) -> float:
-        return _mean(scaled(scale), sketch.unlabeled)
+        return _mean(scaled(scale), counts)
 
-    scale = _solve(mean, shares.alpha) if shares.of_these_rows else 1.0
-    return np.maximum.accumulate(scaled(scale)), mean(scale) - shares.alpha
+    scale = _solve(mean, share) if to_scale else 1.0
+    return np.maximum.accumulate(scaled(scale)), mean(scale)
+
+
+def _by_odds(p: FloatArray) -> Callable[[float], FloatArray]:
+    """A posterior as a function of the scale of its odds."""
+    with np.errstate(divide="ignore"):
+        logits = np.log(p) - np.log1p(-p)
+    return lambda scale: _expit(logits + np.log(scale))
 
 
 def _ratio_range(shares: Shares) -> tuple[float, float]:
@@ -139,7 +172,7 @@ def _ratio_range(shares: Shares) -> tuple[float, float]:
     return (1 - shares.beta) / (1 - shares.alpha), shares.beta / shares.alpha
 
 
-def _isotonic(sketch: Sketch, shares: Shares) -> Callable[[float], FloatArray]:
+def _isotonic(sketch: Sketch, several: Sequence[Shares]) -> list[Callable[[float], FloatArray]]:
     """The expected non-decreasing p given the counts, as a function of the scale of its odds.
 
     The likeliest non-decreasing p, isotonic regression, is too high at the top: a few labeled rows
@@ -152,13 +185,19 @@ def _isotonic(sketch: Sketch, shares: Shares) -> Callable[[float], FloatArray]:
     starts = _bins(total)
     labeled, rows = np.add.reduceat(sketch.labeled, starts), np.add.reduceat(total, starts)
     place = _logit_rank(rows)
-    low, high = _ratio_range(shares)
+    low, high = (ends[:, None] for ends in np.transpose([_ratio_range(one) for one in several]))
     odds = sketch.n_labeled / sketch.n_unlabeled * (low + (high - low) * _expit(LOGITS))
-    log_likelihood = labeled[:, None] * np.log(odds) - rows[:, None] * np.log1p(odds)
-    p = (_paths(log_likelihood, RISES * np.diff(place)) * _expit(LOGITS)).sum(1)
-    p, _ = isotonic(p, rows)  # it decreases only where many rows insist on it
-    logits = np.interp(_logit_rank(total), place, np.log(_odds(p)))
-    return lambda scale: _expit(logits + np.log(scale))
+    log_likelihood = np.multiply.outer(labeled, np.log(odds))
+    log_likelihood -= np.multiply.outer(rows, np.log1p(odds))
+    expected = (_paths(log_likelihood, RISES * np.diff(place)) * _expit(LOGITS)).sum(-1)
+    at = _logit_rank(total)
+
+    def scaled(p: FloatArray) -> Callable[[float], FloatArray]:
+        p, _ = isotonic(p, rows)  # it decreases only where many rows insist on it
+        logits = np.interp(at, place, np.log(_odds(p)))
+        return lambda scale: _expit(logits + np.log(scale))
+
+    return [scaled(p) for p in expected.T]
 
 
 def _bins(rows: IntArray) -> IntArray:
@@ -183,29 +222,30 @@ def _bins(rows: IntArray) -> IntArray:
 
 
 def _paths(log_likelihood: FloatArray, rises: FloatArray) -> FloatArray:
-    """The probability of each level in each bin, shape (bins, levels), all paths considered.
+    """The probability of each level in each bin, all paths considered, shape as log_likelihood's.
 
-    log_likelihood has shape (bins, levels); rises, the number of rises to expect from each bin to
-    the next, has shape (bins - 1,). Forward-backward: what the bins below say, what those above do.
+    log_likelihood has shape (bins, copies, levels), for copies that are worked on side by side;
+    rises, the number of rises to expect from each bin to the next, has shape (bins - 1,).
+    Forward-backward: what the bins below say, what those above do.
     """
-    likelihood = np.exp(log_likelihood - log_likelihood.max(1, keepdims=True))
+    likelihood = np.exp(log_likelihood - log_likelihood.max(-1, keepdims=True))
     rise = _rise()
     stays = np.exp(-rises)
 
     def step(state: FloatArray, stay: float, rise: FloatArray) -> FloatArray:
-        risen = np.einsum("i,ij->j", state, rise)  # unlike @, the same on any number of threads
-        return np.asarray(stay * state + (1 - stay) * risen + FALL * state.mean())
+        fallen = FALL * state.mean(-1, keepdims=True)
+        return np.asarray(stay * state + (1 - stay) * (state @ rise) + fallen)
 
     forward, backward = np.empty_like(likelihood), np.ones_like(likelihood)
-    forward[0] = likelihood[0] / likelihood[0].sum()
+    forward[0] = likelihood[0] / likelihood[0].sum(-1, keepdims=True)
     for i in range(1, len(likelihood)):
         state = step(forward[i - 1], stays[i - 1], rise) * likelihood[i]
-        forward[i] = state / state.sum()
+        forward[i] = state / state.sum(-1, keepdims=True)
     for i in range(len(likelihood) - 1, 0, -1):
         state = step(backward[i] * likelihood[i], stays[i - 1], rise.T)
-        backward[i - 1] = state / state.max()
+        backward[i - 1] = state / state.max(-1, keepdims=True)
     both = forward * backward
-    return np.asarray(both / both.sum(1, keepdims=True))
+    return np.asarray(both / both.sum(-1, keepdims=True))
 
 
 @cache
@@ -217,7 +257,7 @@ def _rise() -> FloatArray:
     return np.asarray(chance / chance.sum(1, keepdims=True))
 
 
-def _platt(sketch: Sketch, shares: Shares) -> Callable[[float], FloatArray]:
+def _platt(sketch: Sketch, several: Sequence[Shares]) -> list[Callable[[float], FloatArray]]:
     """p by a logistic regression of S on the score (on its logit where it is a share).
 
     It is a function of the scale of g/f.
@@ -243,8 +283,12 @@ def _platt(sketch: Sketch, shares: Shares) -> Callable[[float], FloatArray]:
     slope, intercept = max(theta[0], 0.0), theta[1]
     logit = (slope * x + intercept).clip(-30, 30)
     ratio = np.exp(logit) * sketch.n_unlabeled / sketch.n_labeled
-    low, high = _ratio_range(shares)
-    return lambda scale: ((scale * ratio - low) / (high - low)).clip(0, 1)
+
+    def scaled(shares: Shares) -> Callable[[float], FloatArray]:
+        low, high = _ratio_range(shares)
+        return lambda scale: ((scale * ratio - low) / (high - low)).clip(0, 1)
+
+    return [scaled(shares) for shares in several]
 
 
 CALIBRATORS = {"isotonic": _isotonic, "platt": _platt}
@@ -297,7 +341,7 @@ def replicates(
 ) -> list[Calibration]:
     """Calibrations of bootstrap samples of the rows, each with another of the likely α and β."""
     rng = np.random.default_rng([seed, 2])
-    copies = calibration.shares.copies(count, rng)
+    copies = calibration.shares.spread(count)
     return [calibrate(calibration.sketch.resample(rng), copy, calibrator) for copy in copies]
 
 

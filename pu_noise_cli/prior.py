@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from . import __version__
 from .calibration import Shares
 from .errors import EstimationError, InputError
 from .estimators import Curve, Estimate, Interval
+from .estimators.auto import CONTRADICTION
 from .files import read_json
 from .notices import Notice, declare
 from .sketch import FloatArray, Sketch
@@ -24,12 +25,29 @@ STATED = "stated"  # in place of a method, where α and β are the user's own
 DRAWN = 100  # pairs, of a document that holds none
 VERIFIED, CLEAN = 100, 0.9  # rows checked by hand and a β, for what would narrow the interval
 MOST_METHODS = 50  # far more than there are: a document from elsewhere must not fill a page
+LITTLE = 0.005  # a share below which a lower end, or an assumption, is as good as none
 OTHER_ROWS = declare(
     "prior-of-other-rows",
     "Alpha and beta were estimated from other rows than these.",
     "Estimate them from these scores, unless you know that the shares are the same.",
 )
 T = TypeVar("T")
+
+
+def decimals(share: float, digits: int) -> str:
+    """A share as the console writes it."""
+    return f"{share:.{digits}f}"
+
+
+class Wording(NamedTuple):
+    """What sentences call α and β, and how they write a share to so many digits."""
+
+    alpha: str
+    beta: str
+    shown: Callable[[float, int], str]
+
+
+CONSOLE = Wording("alpha", "beta", decimals)
 
 
 @dataclass(frozen=True)
@@ -182,36 +200,69 @@ class Prior:
         (code, message), *others = self.notices
         return replace(self, notices=(Notice(code, f"{message}; {remark}"), *others))
 
-    def certainty(self) -> dict[str, str]:
+    def certainty(self, words: Wording = CONSOLE) -> dict[str, str]:
         """What is certain, what the intervals assume and what would narrow them, a line each."""
+        alpha, beta, shown = words
         lines = {}
-        if self.alpha_max is not None and self.beta_min is not None:
+        highest, lowest = self.alpha_max, self.beta_min
+        if highest is not None and lowest is not None and (highest < 1 or lowest > 0):
             lines["sure"] = (
-                f"alpha is at most {self.alpha_max:.3f} and beta at least {self.beta_min:.3f}, "
-                "however the classes overlap"
+                f"{alpha} is at most {shown(highest, 3)} and {beta} at least "
+                f"{shown(lowest, 3)}, however the classes overlap"
             )
         if self.answer is None or self.answer.assumed is None:
             return lines
-        if purity := self.answer.assumed["purity"]:
-            lines["given"] = (
-                f"that at least {100 * purity:.0f} % of the unlabeled rows that score like the "
-                "best labeled ones are positive (--purity)"
+        if given := self._given(words):
+            lines["given"] = given
+        advice = []
+        clean = [draw for draw, of_labeled in self.answer.draws or () if of_labeled >= CLEAN]
+        if DRAWN / 5 < len(clean) < len(self.answer.draws or ()):
+            low, high = (float(end) for end in np.quantile(clean, [0.025, 0.975]))
+            advice.append(
+                f"if {beta} is at least {shown(CLEAN, 1)}, {alpha} is in "
+                f"[{_low(low, shown)}, {shown(high, 4)}]"
             )
         error = 1.96 * math.sqrt(self.answer.alpha * (1 - self.answer.alpha) / VERIFIED)
-        verified = f"{VERIFIED} unlabeled rows checked at random would give alpha ± {error:.2f}"
-        clean = [alpha for alpha, beta in self.answer.draws or () if beta >= CLEAN]
-        known = ""
-        if DRAWN / 5 < len(clean) < len(self.answer.draws or ()):
-            low, high = np.quantile(clean, [0.025, 0.975])
-            known = f"if beta is at least {CLEAN}, alpha is in [{_low(low)}, {high:.4f}]; "
-        return {**lines, "next": known + verified}
+        low, high = self.answer.alpha_ci or (0.0, 1.0)
+        if 2 * error < high - low:
+            checked = f"{VERIFIED} unlabeled rows checked at random"
+            advice.append(f"{checked} would give {alpha} ± {shown(error, 2)}")
+        return {**lines, "next": "; ".join(advice)} if advice else lines
+
+    def _given(self, words: Wording) -> str:
+        """What the intervals assume beyond the prior, in words; empty where that is nothing."""
+        if self.answer is None or self.answer.assumed is None or not self.answer.draws:
+            return ""
+        if self.contradicted:
+            return "with care, as the scores contradict what was to be assumed (see the warning)"
+        assumed, shown = self.answer.assumed, words.shown
+        stated = {
+            words.alpha: assumed.get("alpha_between"),
+            words.beta: assumed.get("beta_between"),
+        }
+        clauses = [
+            f"{name} is between {shown(between[0], 3)} and {shown(between[1], 3)}"
+            for name, between in stated.items()
+            if between is not None
+        ]
+        if (purity := assumed["purity"]) >= LITTLE:
+            clauses.append(
+                f"at least {100 * purity:.0f} % of the unlabeled rows that score like the "
+                "best labeled ones are positive (--purity)"
+            )
+        return f"that {', and that '.join(clauses)}" if clauses else ""
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the scores all but rule out something that was to be assumed."""
+        return any(notice.code == CONTRADICTION.code for notice in self.notices)
 
     def summary(self) -> list[str]:
         """The answer in a few lines of text; of several methods, a small table."""
         if self.answer is None or self.auc_pu is None:
             return ["alpha  not estimated", "beta   not estimated"]
-        alpha = _shown(self.answer.alpha, self.answer.alpha_ci)
-        beta = _shown(self.answer.beta, self.answer.beta_ci)
+        alpha = shown_share(self.answer.alpha, self.answer.alpha_ci)
+        beta = shown_share(self.answer.beta, self.answer.beta_ci)
         lines = [
             f"alpha  {alpha}  of the unlabeled rows are positive",
             f"beta   {beta}  of the labeled rows are positive",
@@ -223,19 +274,24 @@ class Prior:
         if len(self.estimates) > 1:
             lines += [f"{'method':<14}{'alpha':<26}beta"]
             lines += [
-                f"{name:<14}{_shown(e.alpha, e.alpha_ci):<26}{_shown(e.beta, e.beta_ci)}"
+                f"{name:<14}{shown_share(e.alpha, e.alpha_ci):<26}{shown_share(e.beta, e.beta_ci)}"
                 for name, e in self.estimates.items()
             ]
         return lines
 
 
-def _shown(value: float, interval: Interval | None) -> str:
+def shown_share(value: float, interval: Interval | None) -> str:
+    """A share with its interval, to four decimals."""
     return f"{value:.4f}" + (f" [{_low(interval[0])}, {interval[1]:.4f}]" if interval else "")
 
 
-def _low(end: float) -> str:
-    """The lower end of an interval, where very little is nothing."""
-    return "0" if end < 0.005 else f"{end:.4f}"
+def lower_end(end: float) -> float:
+    """The lower end of an interval as it is shown, where very little is nothing."""
+    return end if end >= LITTLE else 0.0
+
+
+def _low(end: float, shown: Callable[[float, int], str] = decimals) -> str:
+    return shown(end, 4) if lower_end(end) else "0"
 
 
 # ---- To and from JSON
@@ -325,6 +381,8 @@ def _assumptions(value: Any) -> dict[str, Any]:
     """What was assumed, in words and numbers, of which these are shown."""
     _text(value["words"])
     _share(value["purity"])
+    for between in ("alpha_between", "beta_between"):
+        _optional(_interval, value.get(between))
     for purity, low, high in value["sensitivity"]:
         _share(purity)
         _interval((low, high))

@@ -22,7 +22,7 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
 MAX_CELLS = 8192
-DENSE_LEVEL = 40  # from here on a grid has few enough cells for a table of them all
+DENSE_LEVEL = 39  # from here on a grid has few enough cells for a table of them all
 
 
 def _on_grid(scores: FloatArray, level: int, middle: bool = False) -> FloatArray:

@@ -13,6 +13,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import weakref
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -125,6 +126,7 @@ def table_in_memory(name: str, table: pa.Table) -> Table:
     pq.write_table(table, spool)
     spool.flush()
     shard = Shard(name, Format("parquet"), f"/dev/fd/{spool.fileno()}", spool)
+    weakref.finalize(shard, spool.close)
     return _of_shards(name, (shard,))
 
 

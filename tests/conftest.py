@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pu_noise_cli import blas
+
+blas.hold_at_start()  # as main() does, before numpy comes
+
+# ruff: noqa: E402
 import json
 import shutil
 import subprocess
@@ -27,6 +32,23 @@ def _has_slurm() -> bool:
 needs_slurm = pytest.mark.skipif(
     not _has_slurm(), reason="no SLURM runs here: make test-slurm starts one"
 )
+
+
+def normals(
+    alpha: float,
+    beta: float,
+    n_labeled: int,
+    n_unlabeled: int,
+    seed: int | np.random.Generator,
+    separation: float = 3.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of labeled and unlabeled rows: unit Gaussians, the positives first and higher."""
+    rng = np.random.default_rng(seed)
+
+    def sample(share: float, n: int) -> np.ndarray:
+        return rng.normal(size=n) + separation * (np.arange(n) < round(share * n))
+
+    return sample(beta, n_labeled), sample(alpha, n_unlabeled)
 
 
 @dataclass(frozen=True)

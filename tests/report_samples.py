@@ -127,8 +127,11 @@ def content(names: tuple[str, ...] = ("gene 1", "gene 2"), method: str = "auto")
     found = sketch()
     known = prior(found, method, names[0])
     notices = tuple(Notice("few-rows", n) for n in names[:8])
+    answer = known.answer
+    if answer.assumed is not None:
+        answer = replace(answer, assumed=answer.assumed | {"words": " ".join(names)})
     return replace(
-        content_of(found, replace(known, notices=notices)),
+        content_of(found, replace(known, notices=notices, answer=answer)),
         suspicious=tuple(SuspiciousLabel(i, n, 0.1, 0.2) for i, n in enumerate(names, start=1)),
         provenance=Provenance.of("provenance.json", provenance_json(names)),
         sources=tuple(InputFile(n, "1e" * 32) for n in names),

@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import itertools
 import json
 
 import numpy as np
@@ -324,8 +323,3 @@ def test_labels_are_never_guessed(tmp_path, punoise):
     )
     assert_refused(result)
     assert "'maybe' in row 5" in result.err
-
-
-def test_there_are_over_two_hundred():
-    tables = len(list(itertools.product(TABLES, range(2), range(3))))
-    assert tables + len(SCORES) * 2 + len(PRIORS) + len(MODELS) + len(USAGE) + len(COLUMNS) > 300

@@ -6,23 +6,19 @@ import importlib
 import json
 from pathlib import Path
 
+import conftest
 import numpy as np
 import pytest
 
 from pu_noise_cli.estimators import ESTIMATORS, Estimate, Settings
-from pu_noise_cli.estimators.assumptions import prior_mass, top_cells, top_purity, top_ratio
+from pu_noise_cli.estimators.assumptions import DEFAULT, top_cells, top_purity, top_ratio
 from pu_noise_cli.estimators.belief import Belief
 from pu_noise_cli.estimators.limits import limits
 from pu_noise_cli.sketch import Sketch
 
 
-def normals(alpha, beta, n_labeled, n_unlabeled, seed, separation=2.0):
-    rng = np.random.default_rng(seed)
-
-    def sample(share, n):
-        return rng.normal(size=n) + separation * (np.arange(n) < round(share * n))
-
-    return Sketch.of(sample(beta, n_labeled), sample(alpha, n_unlabeled))
+def normals(*args, separation=2.0) -> Sketch:
+    return Sketch.of(*conftest.normals(*args, separation=separation))
 
 
 def auto(sketch: Sketch, **settings) -> Estimate:
@@ -94,10 +90,10 @@ def test_ranges_hold_all_that_is_left():
 
 def test_prior_is_what_is_said_of_it():
     nodes = np.linspace(0, 1, 401)
-    alpha = prior_mass(nodes, nodes).sum(1)
-    assert alpha[nodes < 0.05].sum() == pytest.approx(0.32, abs=0.02)
-    assert alpha[nodes > 0.3].sum() == pytest.approx(0.22, abs=0.02)
-    joint = prior_mass(nodes, nodes)
+    alpha = DEFAULT.mass(nodes, nodes).sum(1)
+    assert alpha[nodes < 0.05].sum() == pytest.approx(0.26, abs=0.02)
+    assert alpha[nodes > 0.3].sum() == pytest.approx(0.26, abs=0.02)
+    joint = DEFAULT.mass(nodes, nodes)
     assert joint[nodes[:, None] > nodes - 0.045].sum() == 0
     assert joint[:, -1].sum() == pytest.approx(0.31, abs=0.01)
 
@@ -108,7 +104,7 @@ def test_prior_is_the_one_that_is_simulated(monkeypatch):
     rng = np.random.default_rng(0)
     draws = np.array([simulator.draw_shares(rng) for _ in range(4000)])
     nodes = np.linspace(0, 1, 201)
-    prior = Belief(nodes, nodes, prior_mass(nodes, nodes))
+    prior = Belief(nodes, nodes, DEFAULT.mass(nodes, nodes))
     levels = np.linspace(0.1, 0.9, 9)
     assert np.quantile(draws[:, 0], levels) == pytest.approx(prior.alphas(levels), abs=0.015)
     assert np.quantile(draws[:, 1], levels) == pytest.approx(prior.betas(levels), abs=0.015)
@@ -176,10 +172,21 @@ def test_a_range_that_the_scores_contradict_is_kept_and_noticed(sketch, ranges):
         assert f"{name.removesuffix('_between')} is between" in estimate.notices[0].message
 
 
+def test_a_purity_that_contradicts_a_range_is_not_assumed():
+    few = normals(0.02, 0.9, 1000, 10_000, 5)
+    estimate = auto(few, alpha_between=(0.001, 0.004))
+    assert [notice.code for notice in estimate.notices] == ["assumption-contradicted"]
+    assert "at least 0.3 of the unlabeled rows" in estimate.notices[0].message
+    assert estimate.assumed["purity"] == 0
+    assert "unlabeled rows" not in estimate.assumed["words"]
+    assert 0.001 <= estimate.alpha_ci[0] < estimate.alpha_ci[1] <= 0.004
+
+
 def test_draws_of_an_estimate_are_its_belief(sketch):
     estimate = auto(sketch)
     draws = np.array(estimate.draws)
-    assert draws.mean(0) == pytest.approx([estimate.alpha, estimate.beta], abs=0.005)
+    assert np.median(draws[:, 0]) == pytest.approx(estimate.alpha, abs=0.002)
+    assert draws[:, 1].mean() == pytest.approx(estimate.beta, abs=0.005)
     assert np.quantile(draws[:, 0], [0.025, 0.975]) == pytest.approx(estimate.alpha_ci, abs=0.01)
     assert (draws[:, 0] <= draws[:, 1]).all()
 

@@ -463,13 +463,128 @@ def test_version_is_a_bare_number_and_quick():
     assert best([*COMMAND, "--version"]) < 3 * best([sys.executable, "-c", "import click"])
 
 
-def test_warnings_about_columns_are_in_the_prior_of_tables(punoise, frames, tmp_path):
+@pytest.fixture
+def leaking(frames, tmp_path) -> tuple[object, ...]:
+    """Options that name tables of which one column gives the label away."""
     labeled, unlabeled = frames
     labeled.assign(batch=1.0).to_csv(tmp_path / "l.csv", index=False)
     unlabeled.assign(batch=2.0).to_csv(tmp_path / "u.csv", index=False)
-    tables = ("--labeled", tmp_path / "l.csv", "--unlabeled", tmp_path / "u.csv")
-    prior = punoise("estimate-prior", *tables, *FAST).prior
-    assert "leaking-column" in [warning["code"] for warning in prior["warnings"]]
+    return ("--labeled", tmp_path / "l.csv", "--unlabeled", tmp_path / "u.csv", *FAST)
+
+
+def test_warnings_are_the_same_whichever_way_the_prior_was_made(punoise, leaking, tmp_path):
+    """By run, from tables, and from Parquet scores; each is printed once."""
+    printed = [
+        punoise("run", *leaking, "--out-dir", tmp_path / "run").err,
+        punoise("estimate-prior", *leaking, "--out", tmp_path / "tables.json").err,
+    ]
+    scores = tmp_path / "run" / "scores.parquet"
+    printed.append(punoise("estimate-prior", "--scores", scores, "--out", tmp_path / "s.json").err)
+    documents = [tmp_path / "run" / "prior.json", tmp_path / "tables.json", tmp_path / "s.json"]
+    found = [json.loads(path.read_text())["warnings"] for path in documents]
+    assert "leaking-column" in [warning["code"] for warning in found[0]]
+    assert found[0] == found[1]
+    assert {w["code"] for w in found[2]} == {w["code"] for w in found[0]}
+    for text in printed:
+        assert text.count("[leaking-column]") == 1
+
+
+def test_verbose_tells_the_stages_and_provenance_keeps_them(punoise, tables, tmp_path):
+    stages = ["train", "score", "estimate", "posterior", "digest"]
+    result = punoise("run", *tables, *FAST, "--out-dir", tmp_path / "out", "-v")
+    assert [line.split()[1] for line in result.err.splitlines() if " took " in line] == stages
+    provenance = json.loads((tmp_path / "out" / "provenance.json").read_text())
+    assert list(provenance["execution"]["seconds"]) == stages
+    assert "threads" in provenance["execution"]
+    assert "threads" not in provenance["options"]
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("transform", ("--score-column", "a", "--group-column", "b")),
+        ("transform", ("--score-column", "a", "--classifier", "forest")),
+        ("estimate-prior", ("--score-column", "a", "--max-train-rows", "500")),
+        ("estimate-prior", ("--features", "a", "--classifier", "logistic")),
+        ("estimate-prior", ("--method", "bound", "--elbow", "authors")),
+        ("estimate-prior", ("--method", "alphamax", "--elkan-noto-estimator", "e3")),
+        ("estimate-prior", ("--method", "bound", "--purity", "0.5")),
+        ("estimate-prior", ("--method", "msgmm", "--alpha-between", "0.1", "0.3")),
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(command, options, punoise, tables):
+    result = punoise(command, *tables, *options, "--out", "-", expect=2)
+    assert "does nothing" in result.err
+    assert any(option in result.err for option in options if option.startswith("--"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--alpha-between", "0.5", "0.1"),
+        ("--beta-between", "0.9", "0.8"),
+        ("--beta", "0.9", "--beta-between", "0.8", "1"),
+        ("--alpha-between", "0.6", "0.9", "--beta-between", "0.1", "0.5"),
+        ("--alpha-between", "0.95", "1", "--beta", "0.9"),
+        ("--purity", "1.5"),
+    ],
+)
+def test_what_cannot_be_known_is_refused(options, punoise, scores):
+    punoise("estimate-prior", "--scores", scores, *options, expect=2)
+
+
+def test_the_same_table_twice_tells_nothing(punoise, tables, tmp_path):
+    same = ("--labeled", tables[3], "--unlabeled", tables[3], *FAST)
+    prior = punoise("estimate-prior", *same).prior
+    assert "indistinguishable" in [warning["code"] for warning in prior["warnings"]]
+    assert prior["alpha_ci"] == [0, 1]
+
+
+def test_labels_of_negatives_only_tell_nothing(punoise, tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(2000) < 600
+    pd.DataFrame({"x": rng.normal(size=300)}).to_csv(tmp_path / "l.csv", index=False)
+    pd.DataFrame({"x": rng.normal(size=2000) + 2 * y}).to_csv(tmp_path / "u.csv", index=False)
+    pair = ("--labeled", tmp_path / "l.csv", "--unlabeled", tmp_path / "u.csv")
+    prior = punoise("estimate-prior", *pair).prior
+    codes = [warning["code"] for warning in prior["warnings"]]
+    assert {"indistinguishable", "reversed-scores"} <= set(codes)
+    assert prior["beta_ci"] == [0, 1]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_number_can_mean_a_missing_value(form, punoise, frames, tmp_path):
+    """--na -1 means -1.0, too; where no value is that, a warning says so."""
+    found = {}
+    for name in ("gaps", "minus one"):
+        pair = []
+        for frame, table in zip(frames, ("labeled", "unlabeled"), strict=True):
+            gap = np.nan if name == "gaps" else -1.0
+            frame = frame.assign(a=frame["a"].where(np.arange(len(frame)) % 5 > 0, gap))
+            path = tmp_path / f"{table}.{form}"
+            write_table(frame, path)
+            pair += [f"--{table}", path]
+        found[name] = punoise("estimate-prior", *pair, *FAST, "--na", "-1").prior
+    assert found["gaps"]["alpha"] == found["minus one"]["alpha"]
+    codes = {name: [w["code"] for w in prior["warnings"]] for name, prior in found.items()}
+    assert "na-not-found" in codes["gaps"]
+    assert "na-not-found" not in codes["minus one"]
+
+
+def test_a_platform_without_hangups_can_start():
+    program = (
+        "import signal, sys; del signal.SIGHUP; from pu_noise_cli import main\n"
+        "sys.argv = ['punoise', '--version']; main.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_shards_of_text_are_refused_before_any_work(punoise, tables, tmp_path):
+    result = punoise("run", *tables, "--out-dir", tmp_path / "out", "--shards", expect=2)
+    assert "shards are made of Parquet files" in result.err
+    assert not (tmp_path / "out").exists()
+    assert "From Parquet files" in punoise("run", "--help").out.decode()
 
 
 def test_a_run_that_fails_leaves_no_new_directory(punoise, tables, tmp_path):

@@ -235,3 +235,48 @@ def test_a_prior_of_as_many_other_rows_is_noticed(punoise, scores, tmp_path):
     assert "prior-of-other-rows" in result.err
     punoise("estimate-prior", "--scores", scores, "--out", tmp_path / "p.json")
     punoise("posterior", "--scores", scores, *options[:-1])
+
+
+def test_every_bootstrap_copy_averages_to_its_own_alpha(gaussian):
+    _, _, sketch = gaussian
+    copies = replicates(calibrate(sketch, PRIOR), "isotonic", 0)
+    alphas = [copy.shares.alpha for copy in copies]
+    assert np.std(alphas) > 0.01
+    for copy in copies:
+        mean = copy.posterior @ copy.sketch.unlabeled / copy.sketch.n_unlabeled
+        assert mean == pytest.approx(copy.shares.alpha, abs=1e-6)
+
+
+def test_posteriors_are_less_sure_where_alpha_is_uncertain(gaussian):
+    """At the top, where a smaller alpha would make negatives of some; on average they are alpha."""
+    _, _, sketch = gaussian
+    wide = np.random.default_rng(0).uniform([0.1, 0.85], [0.5, 0.95], (200, 2))
+    shares = Shares(0.3, 0.9, draws=tuple((float(a), float(b)) for a, b in np.sort(wide, 0)))
+    sure, unsure = calibrate(sketch, Shares(0.3, 0.9)), calibrate(sketch, shares)
+    assert (unsure.posterior[-100:] < sure.posterior[-100:]).all()
+    for calibration in (sure, unsure):
+        mean = calibration.posterior @ sketch.unlabeled / sketch.n_unlabeled
+        assert mean == pytest.approx(0.3, abs=1e-6)
+    np.testing.assert_array_equal(sure.tau, unsure.tau)
+
+
+def test_a_target_alpha_equal_to_alpha_changes_no_level(punoise, scores, prior_file, tmp_path):
+    rule = {
+        "schema": "punoise.evidence/1",
+        "levels": [{"name": "a", "lr": 1.2}, {"name": "b", "lr": 0.8}],
+    }
+    (tmp_path / "rule.json").write_text(json.dumps(rule))
+    alpha = json.loads(prior_file.read_text())["alpha"]
+    found = []
+    for more in ((), ("--target-alpha", alpha)):
+        out = tmp_path / "p.parquet"
+        own = ("--prior", prior_file, "--evidence", tmp_path / "rule.json", *more)
+        punoise("posterior", "--scores", scores, *own, "--out", out)
+        found.append(pd.read_parquet(out)["evidence"].tolist())
+    assert found[0] == found[1]
+    assert set(found[0]) == {"a", "b", NONE}
+
+
+def test_there_is_one_auc(punoise, scores, prior_file):
+    found = json.loads(punoise("performance", "--scores", scores, "--prior", prior_file).out)
+    assert found["auc"] == json.loads(prior_file.read_text())["auc"]

@@ -1,14 +1,28 @@
-"""The README is true: its commands run, and the options, codes and files it names exist."""
+"""README and docs are true: commands run, and what they name exists; what exists is named."""
 
+import importlib
+import pkgutil
 import re
 import shlex
 from pathlib import Path
 
+import click
 import pytest
+from conftest import SCHEMA
 
-from pu_noise_cli import cli
+import pu_noise_cli
+from pu_noise_cli import cli, errors
+from pu_noise_cli.estimators import ESTIMATORS
+from pu_noise_cli.notices import KINDS
+from pu_noise_cli.transform import CLASSIFIERS
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+REFERENCE = (ROOT / "docs" / "reference.md").read_text()
+DOCS = {
+    path.name: path.read_text()
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"))
+}
 COMMANDS = [
     line
     for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
@@ -17,50 +31,86 @@ COMMANDS = [
 ]
 
 
-def options() -> set[str]:
-    found = {"--version", "--help"}
-    for command in cli.cli.commands.values():
-        for parameter in command.params:
-            found |= {*parameter.opts, *parameter.secondary_opts}
-    return found
+def option_row(command: click.Command) -> str:
+    """The options of a command as docs/reference.md lists them."""
+    names = [
+        "/".join(f"`{name}`" for name in (*p.opts, *p.secondary_opts))
+        for p in command.params
+        if isinstance(p, click.Option)
+    ]
+    return f"| `{command.name}` | {command.get_short_help_str(99)} | {', '.join(names)} |"
 
 
-@pytest.fixture
-def workdir(tmp_path, monkeypatch):
+def section(title: str) -> str:
+    return REFERENCE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def test_every_command_of_the_readme_runs(punoise, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def test_every_command_runs(punoise, workdir):
     assert len(COMMANDS) >= 12
     for command in COMMANDS:
         punoise(*shlex.split(command)[1:])
-    written = {path.name for path in (workdir / "results").iterdir()}
-    named = re.findall(r"^\| (\S+) \| .*$", README, re.MULTILINE)
-    assert {name.split(".")[0] for name in written} <= {name.split(".")[0] for name in named}
+    written = {path.name for path in (tmp_path / "results").iterdir()}
+    listed = set(re.findall(r"^\| (\S+) \| ", section("Files"), re.MULTILINE))
+    assert {name.split(".")[0] for name in written} <= {name.split(".")[0] for name in listed}
 
 
-def test_every_option_exists():
-    assert set(re.findall(r"--[a-z][a-z-]+", README)) <= options()
+@pytest.mark.parametrize("name", DOCS)
+def test_every_option_and_link_exists(name):
+    known = {"--version", "--help"}
+    for command in cli.cli.commands.values():
+        known |= {option for p in command.params for option in (*p.opts, *p.secondary_opts)}
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", DOCS[name])) <= known
+    folder = ROOT if (ROOT / name).exists() else ROOT / "docs"
+    for link in re.findall(r"\]\(([^)#:]+)\)", DOCS[name]):
+        assert (folder / link).exists(), link
 
 
-def test_every_warning_is_listed():
-    source = "".join(p.read_text() for p in Path(cli.__file__).parent.rglob("*.py"))
-    raised = set(re.findall(r'^\s+"([a-z]+(?:-[a-z]+)+)",$', source, re.MULTILINE))
-    raised |= set(re.findall(r'Notice\(\s*"([a-z-]+)"', source))
-    raised |= set(re.findall(r'\((?:alpha [<>] [\d.]+), "([a-z-]+)"', source))
-    listed = set(re.findall(r"`([a-z-]+)`", README.split("## Warnings")[1]))
-    assert raised - listed == set()
-    assert {"few-rows", "alpha-near-zero", "leaking-column", "posterior-mean-off"} <= raised
+@pytest.mark.parametrize("name", list(cli.cli.commands))
+def test_the_reference_lists_every_option(name):
+    row = option_row(cli.cli.commands[name])
+    assert row in section("Commands").splitlines(), f"add or change the row\n{row}"
 
 
-def test_the_exit_codes_are_those_of_the_errors():
-    from pu_noise_cli import errors
+def test_the_reference_lists_every_warning():
+    for module in pkgutil.walk_packages(pu_noise_cli.__path__, "pu_noise_cli."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    rows = [f"| `{k.code}` | {k.meaning} | {k.remedy} |" for k in KINDS.values()]
+    listed = re.findall(r"^\| `.*$", section("Warnings"), re.MULTILINE)
+    assert sorted(rows) == sorted(listed)
 
+
+def test_the_reference_lists_every_exit_code():
     codes = {
         kind.exit_code
         for kind in vars(errors).values()
         if isinstance(kind, type) and issubclass(kind, errors.PunoiseError)
     }
-    listed = {int(code) for code in re.findall(r"^\| (\d)[ ,]", README, re.MULTILINE)}
-    assert codes - {errors.ClosedPipe.exit_code} <= listed
+    listed = re.findall(r"^\| ([\d, ]+) \|", section("Exit codes"), re.MULTILINE)
+    assert {int(code) for codes in listed for code in codes.split(",")} == codes | {0, 130, 143}
+
+
+def test_the_reference_lists_every_key_of_the_prior():
+    assert set(SCHEMA["required"]) == set(SCHEMA["properties"])
+    keys = re.findall(r"^\| (`.*?`) \| ", section("Files"), re.MULTILINE)
+    assert set(SCHEMA["required"]) == {key.strip("`") for row in keys for key in row.split(", ")}
+
+
+def test_the_readme_names_every_method_and_classifier():
+    for name in (*ESTIMATORS, *CLASSIFIERS):
+        assert f"`{name}`" in README, name
+
+
+def test_the_readme_shows_what_run_prints(punoise, tmp_path, monkeypatch):
+    """The block after the first commands, but for the last digits, which processors differ in."""
+    monkeypatch.chdir(tmp_path)
+    simulate, run = COMMANDS[:2]
+    punoise(*shlex.split(simulate)[1:])
+    printed = punoise(*shlex.split(run)[1:]).err
+    (shown,) = re.findall(r"```\n(punoise: a score.*?)```", README, re.DOTALL)
+
+    def plain(text: str) -> str:
+        return re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.2f}", text)
+
+    assert plain(printed).split() == plain(shown).split()

@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 
 from pu_noise_cli import cli
 from pu_noise_cli.errors import InputError
+from pu_noise_cli.estimation import estimate_prior
+from pu_noise_cli.estimators import Settings
 from pu_noise_cli.notices import KINDS, Notice
 from pu_noise_cli.posteriors import TARGET_ALPHA, DoubtfulRows
 from pu_noise_cli.prior import OTHER_ROWS, Prior
@@ -32,6 +34,7 @@ from pu_noise_cli.report.aggregates import (
     recovered_roc,
     score_bins,
 )
+from pu_noise_cli.report.assumption import REPORT
 from pu_noise_cli.report.comparison import comparison_charts, render_comparison
 from pu_noise_cli.report.content import Provenance, SuspiciousLabel, suspicious_labels
 from pu_noise_cli.report.forest import NO_ESTIMATE, ForestLine, forest
@@ -80,11 +83,11 @@ def data_of(page: str) -> dict[str, dict]:
 def test_sections_stand_in_the_order_of_their_weight():
     page = render(samples.content(method="all"))
     assert re.findall(r'<section id="([a-z]+)"', page) == [
-        *("answer", "warnings", "scores", "roc", "curves", "methods", "posterior", "labels"),
-        *("data", "provenance"),
+        *("answer", "warnings", "assumption", "scores", "roc", "curves", "methods", "posterior"),
+        *("labels", "data", "provenance"),
     ]
     assert list(data_of(page)) == [
-        *("scores-unlabeled", "scores-labeled", "roc"),
+        *("assumption", "scores-unlabeled", "scores-labeled", "roc"),
         *("likelihood-alpha-plus", "likelihood-beta-plus", "methods-alpha", "methods-beta"),
         *("calibration", "posterior-by-score", "posteriors"),
     ]
@@ -99,6 +102,150 @@ def test_the_answer_is_a_sentence_with_intervals():
         f"95 % interval {100 * answer.alpha_ci[0]:.1f} % to {100 * answer.alpha_ci[1]:.1f}" in said
     )
     assert "of the 300 labeled rows truly are" in said
+
+
+# What is certain, what is assumed
+
+
+def assuming(**settings) -> Prior:
+    return estimate_prior(samples.sketch(), "auto", Settings(**settings))
+
+
+def listed(prior: Prior) -> list[str]:
+    """The lines on certainty in the answer section."""
+    page = render(samples.content_of(samples.sketch(), prior))
+    section = page.split('<section id="answer"')[1].split("</section>")[0]
+    return [Outline(item).text for item in re.findall(r"<li>(.*?)</li>", section)]
+
+
+def test_the_answer_says_what_is_certain_what_is_likely_and_what_would_narrow_it():
+    prior = samples.prior(samples.sketch())
+    certain, likely, narrower = listed(prior)
+    highest, lowest = f"{100 * prior.alpha_max:.1f} %", f"{100 * prior.beta_min:.1f} %"
+    assert certain.startswith("Certain, at 95 % confidence:")
+    assert f"α is at most {highest} and β at least {lowest}, however" in certain
+    assert "given that at least 30 % of the unlabeled rows that score like the best" in likely
+    assert re.search(r"if β is at least 90 %, α is in \[\d+\.\d %, \d+\.\d %\]; 100", narrower)
+    assert re.search(r"would give α ± \d+ %\.$", narrower)
+
+
+def test_likely_is_what_the_stated_knowledge_makes_it():
+    both = listed(assuming(alpha_between=(0.2, 0.4)))[1]
+    assert "given that α is between 20.0 % and 40.0 %, and that at least 30 %" in both
+    assert "assume nothing of the best-scoring rows" in listed(assuming(purity=0.0))[1]
+    against = listed(assuming(alpha_between=(0.8, 0.9)))[1]
+    assert "the scores contradict what was to be assumed" in against
+    assert "α is between" not in against
+    assert "sampling error only" in listed(samples.prior(samples.sketch(), "msgmm"))[1]
+
+
+def test_scores_that_tell_nothing_make_nothing_certain_or_likely():
+    rng = np.random.default_rng(3)
+    alike = Sketch.of(rng.random(300), rng.random(1000))
+    content = samples.content_of(alike, samples.prior(alike))
+    page = render(content)
+    assert sample_charts(content)["assumption"] == []
+    assert 'id="assumption"' not in page
+    assert "Likely:" not in page
+    assert "Certain" not in page
+
+
+def test_console_and_report_say_the_same_of_what_is_certain():
+    prior = samples.prior(samples.sketch())
+    assert [" ".join(re.findall("[a-z]{3,}", text)) for text in prior.certainty().values()] == [
+        " ".join(re.findall("[a-z]{3,}", text.replace("α", "alpha").replace("β", "beta")))
+        for text in prior.certainty(REPORT).values()
+    ]
+
+
+def test_the_chart_of_the_assumption_shows_the_interval_at_each_purity():
+    prior = samples.prior(samples.sketch())
+    (chart,) = sample_charts(samples.content_of(samples.sketch(), prior))["assumption"]
+    assert [row["purity"] for row in chart.rows] == pytest.approx(np.arange(10) / 10)
+    ends = [(row["low"], row["high"]) for row in chart.rows]
+    assert ends[3] == pytest.approx(prior.answer.alpha_ci, rel=1e-5)
+    for purity, end in ((0.0, ends[0]), (0.7, ends[7])):
+        assert assuming(purity=purity).answer.alpha_ci == pytest.approx(end, rel=1e-5)
+    assert [low for low, _ in ends] == sorted(low for low, _ in ends)
+    marks = [layer["data"]["values"] for layer in chart.spec()["layer"] if "data" in layer]
+    assert marks == [[{"purity": 0.3}]]
+
+
+def test_a_purity_between_the_others_is_drawn_too():
+    prior = assuming(purity=0.95)
+    (chart,) = sample_charts(samples.content_of(samples.sketch(), prior))["assumption"]
+    last = chart.rows[-1]
+    assert last["purity"] == 0.95
+    assert (last["low"], last["high"]) == pytest.approx(prior.answer.alpha_ci, rel=1e-5)
+
+
+def test_where_nothing_is_assumed_nothing_is_marked():
+    content = samples.content_of(samples.sketch(), assuming(purity=0.0))
+    (chart,) = sample_charts(content)["assumption"]
+    assert not any("data" in layer for layer in chart.spec()["layer"])
+    assert "assumes nothing of them (the left end)" in Outline(render(content)).text
+
+
+def test_scores_that_separate_little_are_drawn_at_the_purity_that_is_assumed_of_them():
+    rng = np.random.default_rng(0)
+    weak = Sketch.of(rng.normal(0.25, 1, 2000), rng.normal(0, 1, 5000))
+    prior = samples.prior(weak)
+    assert prior.answer.assumed["purity"] < 0.29
+    (chart,) = sample_charts(samples.content_of(weak, prior))["assumption"]
+    assert chart.rows[3]["purity"] == pytest.approx(prior.answer.assumed["purity"], rel=1e-5)
+    assert len(chart.rows) == 10
+
+
+def test_a_contradicted_purity_is_not_marked_as_assumed():
+    prior = samples.prior(samples.sketch())
+    notice = Notice("assumption-contradicted", "the scores contradict it")
+    content = samples.content_of(samples.sketch(), replace(prior, notices=(notice,)))
+    (chart,) = sample_charts(content)["assumption"]
+    assert not any("data" in layer for layer in chart.spec()["layer"])
+    said = Outline(render(content)).text
+    assert "That at least 30 % of them are contradicts the scores and was not used" in said
+
+
+def test_there_is_no_chart_of_what_is_not_assumed_or_not_known():
+    found = samples.sketch()
+    prior = samples.prior(found)
+    few = prior.answer.assumed | {"sensitivity": prior.answer.assumed["sensitivity"][:2]}
+    for known in (
+        samples.prior(found, "msgmm"),
+        replace(prior, answer=replace(prior.answer, assumed=few)),
+        replace(prior, n_labeled=5),  # of other rows
+    ):
+        page = render(samples.content_of(found, known))
+        assert 'id="assumption"' not in page
+        assert "data-assumption" not in page
+
+
+def test_the_whole_assumption_stands_in_the_provenance():
+    prior = samples.prior(samples.sketch())
+    page = render(samples.content_of(samples.sketch(), prior))
+    section = page.split('<section id="provenance"')[1].split("</section>")[0]
+    assert prior.answer.assumed["words"] in section
+
+
+def test_a_lower_end_that_is_next_to_nothing_is_shown_as_nothing():
+    content = samples.content(method="all")
+    answer = replace(content.answer, alpha=0.1, alpha_ci=(0.0049, 0.2))
+    estimates = content.prior.estimates | {"auto": answer}
+    known = replace(content.prior, answer=answer, estimates=estimates)
+    page = render(replace(content, prior=known))
+    assert "0.0049" not in page.split("</main>")[0]
+    assert "0.49\u00a0%" not in page
+    said = Outline(page).text
+    assert "95 % interval 0 % to 20.0 %" in said
+    assert "about 100 positives, between 0 and 200" in said
+    assert "0.1000 [0, 0.2000]" in said
+    drawn = {row["label"]: row for row in data_of(page)["methods-alpha"]["spec"]["data"]["values"]}
+    assert drawn["auto"]["low"] == 0
+    seen = replace(answer, alpha_ci=(0.0051, 0.2))
+    assert "0.51\u00a0% to" in render(replace(content, prior=replace(known, answer=seen)))
+
+
+# Warnings
 
 
 def test_a_warning_comes_with_its_meaning_and_remedy():
@@ -165,6 +312,18 @@ def test_comfort_is_given_only_where_the_intervals_allow_it(alpha, interval, bet
     assert "No warnings" in section
     is_wide = not calm and interval is not None
     assert ("wide. Where positives and negatives overlap" in page) == is_wide
+
+
+@pytest.mark.parametrize("code", ["wide-interval", "methods-disagree", "assumption-contradicted"])
+def test_no_comfort_is_given_beside_a_warning(code):
+    assert code in KINDS
+    content = samples.content()
+    answer = replace(content.answer, alpha=0.3, alpha_ci=(0.25, 0.35), beta_ci=(0.85, 0.95))
+    known = replace(content.prior, answer=answer, notices=(Notice(code, "it is so"),))
+    page = render(replace(content, prior=known, provenance=None))
+    assert "nothing unusual" not in page
+    assert 'class="good"' not in page
+    assert KINDS[code].remedy in Outline(page).text
 
 
 def test_components_add_up_to_alpha_and_beta():
@@ -431,6 +590,7 @@ def overfull():
     ]
     many = np.linspace(0, 1, 50_000).tolist()
     document["curve"] = {"alpha_plus": {"proportion": many, "log_likelihood": many}}
+    document["assumed"] |= {"words": "<" * 10**6, "sensitivity": [[x, x / 2, x] for x in many]}
     options = {f"option{i}": "<" * 1000 for i in range(5000)}
     provenance = Provenance.of("p", samples.provenance_json() | {"options": options})
     return replace(content, prior=Prior.from_json("x.json", document), provenance=provenance)

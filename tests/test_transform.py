@@ -14,7 +14,7 @@ from pu_noise_cli.transform.scaling import Scaling, fit_scaling
 @pytest.fixture(autouse=True)
 def _short_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tested here holds for any amount of training."""
-    monkeypatch.setattr("pu_noise_cli.transform.networks.STEPS", 200)
+    monkeypatch.setattr("pu_noise_cli.transform.networks.STEPS", 150)
     monkeypatch.setattr("pu_noise_cli.transform.trees.ROUNDS", 30)
     monkeypatch.setattr("pu_noise_cli.transform.trees.FOREST_BLOCKS", 8)
 
@@ -65,6 +65,17 @@ def test_a_stored_model_predicts_the_same(name: str) -> None:
     assert scores.max() <= 1
     assert scores.tobytes() == again.predict(training.features, 2).tobytes()
     assert len(model.predict(training.features[:0], 2)) == 0
+
+
+def test_a_model_from_before_is_scored_as_it_was_trained() -> None:
+    """Networks once had tanh units, and their files do not say so."""
+    rng = np.random.default_rng(0)
+    shapes = {"W": (3, 500), "b": (500,), "v": (500,), "c": (100,)}
+    arrays = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    rows = rng.normal(size=(1000, 3)).astype(np.float32)
+    scores = CLASSIFIERS["networks"].model.from_arrays(arrays).predict(rows, 1)
+    logit = np.tanh(rows @ arrays["W"] + arrays["b"]) @ arrays["v"] / 100 + arrays["c"].mean()
+    assert scores == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-6)
 
 
 @every_classifier
@@ -169,6 +180,24 @@ class TestScaling:
         assert np.isfinite(scaled).all()
         assert np.abs(scaled).max() <= 5
         assert not scaled[:, 3:].any()
+
+    def test_it_interpolates(self) -> None:
+        rng = np.random.default_rng(4)
+        columns = [
+            rng.normal(size=40_000),
+            rng.lognormal(sigma=4, size=40_000),
+            rng.standard_cauchy(40_000) * 1e300,
+            1e6 + 1e-3 * rng.normal(size=40_000),
+            1e-300 * rng.normal(size=40_000),
+            rng.poisson(2, 40_000),
+        ]
+        features = np.stack(columns, axis=1)
+        scaling = fit_scaling(features[:20_000])
+        scaled = scaling.apply(features, 2)
+        for j, column in enumerate(features.T):
+            knots = slice(*scaling.first[j : j + 2])
+            expected = np.interp(column / 4, scaling.values[knots] / 4, scaling.scaled[knots])
+            assert scaled[:, j] == pytest.approx(expected, abs=1e-6)
 
     def test_missing_is_the_centre(self) -> None:
         column = np.append(np.arange(101.0), np.nan)

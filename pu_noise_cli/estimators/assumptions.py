@@ -1,13 +1,14 @@
 """What `auto` assumes of α and β before it sees the scores: a prior, and what the user may add.
 
-The prior, in words: positives are the fewer, with a density of α that falls as (1-α)², and three
-times in ten α is small, evenly spread over orders of magnitude from .001 to .3; β is exactly 1
-three times in ten, else mostly above a half and often above .9; and β is at least .05 above α.
-So α is below .05 with probability .32, above .3 with .22, and has its median at .12.
+The prior, in words: positives are the fewer, with a density of α that falls as (1-α)², and one time
+in five α is small, evenly spread over orders of magnitude from .001 to .3; β is exactly 1 three
+times in ten, above .9 as often again, and hardly ever below a half; and β is at least .05 above α.
+So α is below .05 with probability .26, above .3 with .26, and has its median at .15.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,10 @@ from numpy.typing import NDArray
 from ..sketch import FloatArray, Sketch
 from .base import Settings
 
-LOG_UNIFORM, SMALL_ALPHA = 0.3, (0.001, 0.3)
-FALL = 2.0  # the power of 1-α to which the other α are likely
-SIMULATED_FALL = 1.0  # that power in the simulations that the likelihood was learned from
-# β: probability of each piece, and the ends between which it is uniform
-BETA_PIECES = ((0.3, 1.0, 1.0), (0.2, 0.9, 1.0), (0.45, 0.5, 1.0), (0.05, 0.2, 0.5))
-POINTS = 400  # of each piece of α, a fifth of them of β, at which the prior is summed
+SMALL_ALPHA = (0.001, 0.3)
+POINTS = 400  # of each piece of α and of β at which the prior is summed
 LEAST_EXCESS = 0.05  # of β over α
-FULL_AUC = 0.65  # of labeled against unlabeled rows, below which less purity is assumed
+FULL_AUC = 0.6  # of labeled against unlabeled rows, below which less purity is assumed
 TOP = 0.2  # of the labeled rows, the best-scoring
 
 
@@ -52,23 +49,53 @@ def hats(nodes: FloatArray, x: FloatArray) -> FloatArray:
     return np.stack([np.interp(x, nodes, unit) for unit in np.eye(len(nodes))], axis=1)
 
 
-def prior_mass(alpha: FloatArray, beta: FloatArray, fall: float = FALL) -> FloatArray:
-    """The prior on nodes of α and β, shape (k, m), by quadrature at quantiles of its pieces."""
-    at = (np.arange(POINTS) + 0.5) / POINTS
-    low, high = SMALL_ALPHA
-    a = np.concatenate([low * (high / low) ** at, 1 - at ** (1 / (1 + fall))])
-    a_weight = np.repeat([LOG_UNIFORM, 1 - LOG_UNIFORM], POINTS)[:, None] * hats(alpha, a)
-    few = at[2::5]
-    b = np.concatenate([start + (end - start) * few for _, start, end in BETA_PIECES])
-    b_weight = np.repeat([share for share, _, _ in BETA_PIECES], len(few))[:, None] * hats(beta, b)
-    possible = b - a[:, None] >= LEAST_EXCESS
-    mass = a_weight.T @ possible.astype(np.float64) @ b_weight
-    return np.asarray(mass / mass.sum())
+@dataclass(frozen=True)
+class SharePrior:
+    """A prior of α and β; β is at least LEAST_EXCESS above α."""
+
+    small: float  # the probability that α is log-uniform over SMALL_ALPHA
+    fall: float  # the power of 1-α to which it is likely otherwise
+    beta: tuple[tuple[float, float, float], ...]  # probabilities, and ends of uniform pieces
+
+    def mass(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
+        """On nodes of α and β, shape (k, m), by quadrature at quantiles of the pieces."""
+        at = (np.arange(POINTS) + 0.5) / POINTS
+        low, high = SMALL_ALPHA
+        a = np.concatenate([low * (high / low) ** at, 1 - at ** (1 / (1 + self.fall))])
+        order = np.argsort(a)
+        weight = np.repeat([self.small, 1 - self.small], POINTS)[:, None] * hats(alpha, a)
+        up_to = np.cumsum(np.concatenate([np.zeros((1, len(alpha))), weight[order]]), axis=0)
+        b = np.concatenate([start + (end - start) * at for _, start, end in self.beta])
+        b_weight = np.repeat([share for share, _, _ in self.beta], POINTS)[:, None] * hats(beta, b)
+        possible = np.searchsorted(a[order], b - LEAST_EXCESS, side="right")
+        mass = np.einsum("bk,bm->km", up_to[possible], b_weight)
+        return np.asarray(mass / mass.sum())
+
+
+DEFAULT = SharePrior(
+    small=0.2,
+    fall=2.0,
+    beta=((0.3, 1.0, 1.0), (0.3, 0.9, 1.0), (0.38, 0.5, 1.0), (0.02, 0.2, 0.5)),
+)
+# Of the simulations that the likelihood was learned from, which are to be found everywhere
+SIMULATED = SharePrior(
+    small=0.3,
+    fall=1.0,
+    beta=((0.3, 1.0, 1.0), (0.2, 0.9, 1.0), (0.45, 0.5, 1.0), (0.05, 0.2, 0.5)),
+)
 
 
 def purity_asked(purity: float, sketch: Sketch) -> float:
     """The least purity of the top that is assumed."""
     return purity * float(np.clip((sketch.auc - 0.5) / (FULL_AUC - 0.5), 0, 1))
+
+
+def stated_purity(purity: float) -> str:
+    """The purity of the top, in words."""
+    return (
+        f"at least {purity:.2g} of the unlabeled rows that score like the top fifth of the labeled "
+        "ones are positive"
+    )
 
 
 def stated_ranges(settings: Settings) -> str:
@@ -84,25 +111,23 @@ def stated_ranges(settings: Settings) -> str:
 def assumed(settings: Settings, purity: float) -> dict[str, Any]:
     """The prior of an estimation, in words and numbers."""
     words = [
-        "alpha is likely as (1 - alpha)^2, or (3 in 10) spread evenly over orders of magnitude "
-        "from 0.001 to 0.3",
-        "beta is 1 (3 in 10) or between 0.2 and 1, mostly above 0.5, and at least 0.05 above alpha"
+        "alpha is likely as (1 - alpha)^2, or (1 in 5) spread evenly over orders of magnitude from "
+        "0.001 to 0.3",
+        "beta is 1 (3 in 10), 0.9 to 1 (3 in 10), or 0.5 to 1, rarely less, and at least 0.05 "
+        "above alpha"
         if settings.beta is None
         else f"beta is {settings.beta:g}",
     ]
     if settings.alpha_between or settings.beta_between:
         words.append(stated_ranges(settings))
     if purity > 0:
-        words.append(
-            f"at least {purity:.2g} of the unlabeled rows that score like the top fifth of the "
-            "labeled ones are positive"
-        )
+        words.append(stated_purity(purity))
     return {
         "words": "; ".join(words),
-        "alpha": {"fall": FALL, "log_uniform": LOG_UNIFORM, "between": list(SMALL_ALPHA)},
+        "alpha": {"power": DEFAULT.fall, "small": DEFAULT.small, "between": list(SMALL_ALPHA)},
         "beta": settings.beta
         if settings.beta is not None
-        else [{"share": share, "between": [low, high]} for share, low, high in BETA_PIECES],
+        else [{"share": share, "between": [low, high]} for share, low, high in DEFAULT.beta],
         "purity": purity,
         "alpha_between": None if settings.alpha_between is None else list(settings.alpha_between),
         "beta_between": None if settings.beta_between is None else list(settings.beta_between),

@@ -18,11 +18,12 @@ import numpy as np
 from ..notices import Notice, declare
 from ..sketch import FloatArray, Sketch
 from .assumptions import (
-    FALL,
+    DEFAULT,
+    SharePrior,
     assumed,
     hats,
-    prior_mass,
     purity_asked,
+    stated_purity,
     stated_ranges,
     top_purity,
     top_ratio,
@@ -82,9 +83,9 @@ def basis() -> FloatArray:
 
 
 @cache
-def prior(fall: float = FALL) -> FloatArray:
+def prior(shares: SharePrior = DEFAULT) -> FloatArray:
     """The prior on the grid, shape (k, m)."""
-    return prior_mass(ALPHA, BETA, fall)
+    return shares.mass(ALPHA, BETA)
 
 
 @dataclass(frozen=True)
@@ -124,9 +125,10 @@ def networks() -> Networks:
 
 def believed(
     sketch: Sketch, settings: Settings, log_likelihood: FloatArray | None = None
-) -> tuple[Belief, list[Notice]]:
-    """The belief in α and β given the scores and what the user knows, and what contradicts it.
+) -> tuple[Belief, float, list[Notice]]:
+    """The belief in α and β, the purity of the top that it assumes, and what the scores contradict.
 
+    A range that they contradict is kept, and nothing else believed; a purity is not assumed then.
     The networks' log-likelihood, shape (k, m), may be given, so as not to find it again.
     """
     if log_likelihood is None:
@@ -144,20 +146,16 @@ def believed(
             before = after = Belief.flat(*ranges)
         else:
             before, after = before.between(*ranges), after.between(*ranges)
-    asked = purity_asked(settings.purity, sketch)
-    if asked > 0:
-        purity = top_purity(after.alpha[:, None], after.beta, top_ratio(sketch))
-        weight = (purity >= asked).astype(np.float64)
+    purity = purity_asked(settings.purity, sketch)
+    if purity > 0:
+        purities = top_purity(after.alpha[:, None], after.beta, top_ratio(sketch))
+        weight = (purities >= purity).astype(np.float64)
         if _contradicted(before, after, weight):
-            notices.append(
-                _contradiction(
-                    f"at least {asked:.2g} of the unlabeled rows that score like the top fifth of "
-                    "the labeled ones are positive"
-                )
-            )
+            notices.append(_contradiction(stated_purity(purity)))
+            purity = 0.0
         else:
             after = after.given(weight)
-    return after, notices
+    return after, purity, notices
 
 
 def _at_beta(before: Belief, log_likelihood: FloatArray, beta: float) -> tuple[Belief, FloatArray]:
@@ -184,7 +182,7 @@ def _sensitivity(
     """Each of PURITIES with the ends of the interval of α if it is assumed, while it can be."""
     found = []
     for purity in PURITIES:
-        belief, notices = believed(sketch, replace(settings, purity=purity), log_likelihood)
+        belief, _, notices = believed(sketch, replace(settings, purity=purity), log_likelihood)
         if not notices:
             found.append([purity, *belief.interval(LEVEL)[0]])
     return found
@@ -194,9 +192,10 @@ def _sensitivity(
 def auto(sketch: Sketch, settings: Settings) -> Estimate:
     """Learned from simulated samples: the most accurate, with intervals of its own."""
     log_likelihood = networks().log_likelihood(summarise(sketch))
-    belief, notices = believed(sketch, settings, log_likelihood)
-    alpha, beta = belief.means
+    belief, purity, notices = believed(sketch, settings, log_likelihood)
+    alpha, beta = float(belief.alphas(np.array([0.5]))[0]), belief.means[1]  # of least error
     alpha_ci, beta_ci = belief.interval(LEVEL)
+    sampling = sampling_interval(sketch, alpha)
     return Estimate(
         alpha=alpha,
         beta=beta,
@@ -206,9 +205,9 @@ def auto(sketch: Sketch, settings: Settings) -> Estimate:
         beta_ci=beta_ci,
         notices=tuple(notices),
         draws=belief.draws(DRAWS),
-        alpha_ci_sampling=sampling_interval(sketch, alpha),
+        alpha_ci_sampling=(max(sampling[0], alpha_ci[0]), min(sampling[1], alpha_ci[1])),
         assumed={
-            **assumed(settings, purity_asked(settings.purity, sketch)),
+            **assumed(settings, purity),
             "sensitivity": _sensitivity(sketch, settings, log_likelihood),
         },
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..estimators import Estimate, Interval
-from ..prior import Prior
+from ..prior import Prior, lower_end
 from .chart import Chart, Palette, Row, Spec, channel, pointed_at, shown_on_hover, tooltips, zooming
 from .text import percent, percent_range, rounded, shortened
 
@@ -49,7 +49,7 @@ def forest(name: str, title: str, symbol: str, lines: Sequence[ForestLine]) -> C
     rows: list[Row] = []
     for label, line in zip(labels, lines, strict=True):
         low, high = line.interval or (None, None)
-        values = {"value": line.value, "low": low, "high": high}
+        values = {"value": line.value, "low": low and lower_end(low), "high": high}
         shown = {name: None if value is None else rounded(value) for name, value in values.items()}
         rows.append({"label": label, **shown, "said": line.said, "stressed": line.stressed})
     return Chart(

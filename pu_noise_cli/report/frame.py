@@ -12,6 +12,7 @@ from importlib.resources import files
 from .. import __version__
 from ..estimators import Interval
 from ..notices import KINDS, Kind
+from ..prior import shown_share
 from .chart import Chart
 from .text import script_json
 
@@ -94,6 +95,11 @@ def chart_grid(drawn: Iterable[Chart]) -> str:
     return f'<div class="figures">{found}</div>'
 
 
+def beside(grid: str, text: str) -> str:
+    """A chart with the text that goes with it."""
+    return f'<div class="beside">{grid}<div>{text}</div></div>'
+
+
 def table(
     caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], text_columns: int = 1
 ) -> str:
@@ -119,9 +125,7 @@ def table(
 
 def cell(share: float | None, interval: Interval | None = None) -> str:
     """A share with its interval, as tables have it."""
-    if share is None:
-        return "–"
-    return f"{share:.4f}" + (f" [{interval[0]:.4f}, {interval[1]:.4f}]" if interval else "")
+    return "–" if share is None else shown_share(share, interval)
 
 
 def advice(code: str) -> str:

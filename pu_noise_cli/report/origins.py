@@ -74,6 +74,8 @@ def provenance_section(content: ReportContent, names: Names) -> str:
         ["method", names.html(prior.method)],
         ["seed", str(prior.seed)],
     ]
+    if prior.answer is not None and prior.answer.assumed is not None:
+        rows.append(["assumed beforehand", names.html(prior.answer.assumed["words"], 500)])
     text = ""
     if given is not None:
         rows += [

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 
 from ..estimation import CURVE_METHOD
 from ..estimators import ESTIMATORS, Estimate, Interval, Settings
-from ..prior import Prior
+from ..prior import Prior, lower_end
 from ..sketch import Sketch
 from .aggregates import Passing, passing_fdr, passing_posterior, score_range
+from .assumption import certainty_list, sensitivity, sensitivity_text
 from .chart import Chart
 from .content import ReportContent
 from .forest import methods
-from .frame import HINT, MAX_LISTED, advice, cell, chart_grid, section, table, whole_page
+from .frame import HINT, MAX_LISTED, advice, beside, cell, chart_grid, section, table, whole_page
 from .origins import data_section, provenance_section
 from .posterior_charts import calibration_chart, population, posterior_by_score, posterior_histogram
 from .score_charts import distributions, likelihoods, roc_curves
@@ -24,6 +25,7 @@ MAX_WARNINGS = 50
 def sample_charts(content: ReportContent) -> dict[str, list[Chart]]:
     """The charts of one sample by section."""
     return {
+        "assumption": sensitivity(content),
         "scores": distributions(content),
         "roc": [roc_curves(content)],
         "curves": likelihoods(content.prior, _elbow(content)),
@@ -43,13 +45,13 @@ def render(content: ReportContent) -> str:
     heading = title
     if content.prior.sample is not None:
         heading = f"{title}: {names.html(content.prior.sample, 80)}"
-    scores, roc, curves, by_method, posterior = (chart_grid(group) for group in drawn.values())
-    beside = f'<div class="beside">{roc}<div>{_roc_text(content)}</div></div>'
+    more, scores, roc, curves, by_method, posterior = map(chart_grid, drawn.values())
     sections = [
         section("answer", "The answer", _answer(content)),
         section("warnings", "Warnings", _warnings(content, names)),
+        _assumption(content, more) if drawn["assumption"] else "",
         section("scores", "Score distributions", _scores_text(content.sketch, drawn), scores),
-        section("roc", "How well the score ranks", beside),
+        section("roc", "How well the score ranks", beside(roc, _roc_text(content))),
         section("curves", "AlphaMax's likelihood", _curves_text(drawn["curves"]), curves),
         section(
             "methods",
@@ -85,7 +87,8 @@ def _answer(content: ReportContent) -> str:
     cards += _card("β", said, answer.beta, answer.beta_ci, sketch.n_labeled, "correct labels")
     return (
         f'<p class="lead">{sentence}</p><div class="cards">{cards}</div>'
-        f"{_width_text(answer)}{_population_text(content)}{_care_text(len(content.notices))}"
+        f"{certainty_list(content.prior)}{_width_text(answer)}{_population_text(content)}"
+        f"{_care_text(len(content.notices))}"
     )
 
 
@@ -97,6 +100,7 @@ def _card(
     symbol: str, text: str, share: float, interval: Interval | None, rows: int, what: str
 ) -> str:
     low, high = interval or (share, share)
+    low = lower_end(low)
     expected = f"about {count(share * rows)} {what}"
     if interval:
         expected += f", between {count(low * rows)} and {count(high * rows)}"
@@ -173,6 +177,11 @@ def _calm_text(answer: Estimate) -> str:
 
 
 # Texts beside the charts
+
+
+def _assumption(content: ReportContent, chart: str) -> str:
+    text = sensitivity_text(content)
+    return section("assumption", "What the answer assumes", beside(chart, text))
 
 
 def _scores_text(sketch: Sketch, drawn: dict[str, list[Chart]]) -> str:

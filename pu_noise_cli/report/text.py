@@ -8,11 +8,12 @@ from html import escape
 from typing import Any
 
 from ..estimators import Interval
+from ..prior import lower_end
 
 NBSP = "\u00a0"
 SHORT = 48  # characters of a name that are shown at once
 LONGEST = 20_000  # characters of a name that are kept at all
-FULL_TEXT_BYTES = 200_000  # of all long names of a page together, so that it stays light
+FULL_TEXT_BYTES = 150_000  # of all long names of a page together, so that it stays light
 WIDE = 0.4  # an interval beyond which an estimate says little
 INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # controls, bidi marks, lone surrogates
 
@@ -28,7 +29,7 @@ def percent(share: float) -> str:
 
 
 def percent_range(interval: Interval) -> str:
-    return f"{percent(interval[0])} to {percent(interval[1])}"
+    return f"{percent(lower_end(interval[0]))} to {percent(interval[1])}"
 
 
 def is_wide(share: float, interval: Interval | None) -> bool:

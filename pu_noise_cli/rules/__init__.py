@@ -1,0 +1,1 @@
+"""Rules of evidence that come with the package, as data."""

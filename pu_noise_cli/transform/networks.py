@@ -1,14 +1,14 @@
-"""The paper's transform: a hundred bagged networks of five tanh units, trained as one.
+"""The paper's transform: a hundred bagged networks of five hidden units, trained side by side.
 
-The hidden units of many networks stand side by side in one matrix, so a step of all of them is a
-few large products. Bootstrap samples are weights of rows: a network's out-of-bag rows are those
-of weight 0.
+The hidden units of many networks are the rows of one matrix, whose columns are rows of the table,
+so a step of all of them is a few large operations. Bootstrap samples are weights of rows: a
+network's out-of-bag rows are those of weight 0.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -25,15 +25,22 @@ Rows = NDArray[np.intp]
 HIDDEN = 5  # units per network
 BLOCKS = 4  # the work of a thread: fixed, so that the number of threads changes nothing
 NETWORKS = 25  # per block
-BATCH = 256
-STEPS = 1000  # for up to 10,000 rows; beyond, they grow as the root of the number of rows
-MAX_STEPS = 4000
+BATCH = 512
+STEPS = 500  # for up to 10,000 rows; beyond, they grow as the root of the number of rows
+MAX_STEPS = 2000
 WARM_UP = 50
-RATE = 0.02
+RATE = 0.03
 CHECK = 25  # steps between looks at the held-out rows
 PATIENCE = 0.4  # the share of the steps that may pass without a lower loss
 TILE, EDGE = 304, 8  # rows that are scored at once, and what is left free on both sides of them
 FOLDS = 10  # of which each block holds out one to stop by
+
+# the first is what networks are trained with, several times as fast as what the paper has; models
+# from before have that
+ACTIVATIONS: dict[str, Callable[[Matrix], object]] = {
+    "clip": lambda h: h.clip(-1, 1, out=h),
+    "tanh": lambda h: np.tanh(h, out=h),
+}
 
 
 @dataclass(frozen=True)
@@ -44,34 +51,7 @@ class BaggedNetworks:
     b: Vector  # (5k,)
     v: Vector  # (5k,), from each hidden unit to the output of its network
     c: Vector  # (k,)
-
-    @classmethod
-    def view(cls, parameters: Vector, d: int, k: int) -> Self:
-        """Networks whose parameters are parts of one vector, shape ((d + 2) 5k + k,)."""
-        width = k * HIDDEN
-        W, b, v, c = np.split(parameters, np.cumsum([d * width, width, width]))
-        return cls(W.reshape(d, width), b, v, c)
-
-    def hidden(self, x: Matrix) -> Matrix:
-        """The hidden units of rows x, shape (n, 5k)."""
-        h = x @ self.W
-        h += self.b
-        return np.tanh(h, out=h)
-
-    def output_matrix(self) -> Matrix:
-        """v as a block diagonal matrix, shape (5k, k): idle zeros cost less than a reshape."""
-        V = np.zeros((len(self.v), len(self.c)), dtype=np.float32)
-        V[self.own()] = self.v
-        return V
-
-    def own(self) -> tuple[Rows, Rows]:
-        """Where in a matrix of shape (5k, k) a hidden unit meets its own network."""
-        units = np.arange(len(self.v))
-        return units, units // HIDDEN
-
-    def logits(self, x: Matrix) -> Matrix:
-        """The logit of each network, shape (n, k)."""
-        return self.hidden(x) @ self.output_matrix() + self.c
+    activation: str = "clip"
 
     def mean_logit(self, x: Matrix) -> Vector:
         """The mean of the networks' logits, shape (n,), TILE rows at a time.
@@ -80,6 +60,7 @@ class BaggedNetworks:
         that BLAS does not cut, away from its edges, where some kernels sum in another order.
         """
         n, d = x.shape
+        activate = ACTIVATIONS[self.activation]
         W = np.concatenate([self.W, self.b[None]]).T
         v, c = self.v / np.float32(len(self.c)), self.c.mean()
         logit = np.empty(n, dtype=np.float32)
@@ -91,7 +72,7 @@ class BaggedNetworks:
             inner = slice(EDGE, EDGE + len(part))
             tile[:d, inner] = part.T
             np.matmul(W, tile, out=h)
-            np.tanh(h, out=h)
+            activate(h)
             logit[start : start + TILE] = (v @ h)[inner] + c
         return logit
 
@@ -101,16 +82,19 @@ class BaggedNetworks:
 
     def arrays(self) -> Arrays:
         """All there is to store."""
-        return {"W": self.W, "b": self.b, "v": self.v, "c": self.c}
+        activation = np.array(self.activation)
+        return {"W": self.W, "b": self.b, "v": self.v, "c": self.c, "activation": activation}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
         """The networks that arrays() came from."""
         W, b, v, c = (np.asarray(arrays[name], dtype=np.float32) for name in ("W", "b", "v", "c"))
-        return cls(W, b, v, c)
+        return cls(W, b, v, c, str(arrays.get("activation", "tanh")))
 
     def check(self, d: int) -> None:
         """Stop with a ValueError unless all shapes fit d features and all weights are numbers."""
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"no activation {self.activation[:40]!r} is known")
         k, units = self.c.size, self.c.size * HIDDEN
         if k == 0:
             raise ValueError("no networks")
@@ -126,30 +110,89 @@ def _score(logit: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(expit(logit))
 
 
-def _gradient(
-    networks: BaggedNetworks, x: Matrix, labeled: Matrix, weight: Matrix, gradient: BaggedNetworks
-) -> None:
-    """Put the gradient of the weighted log-loss of rows x into `gradient`.
+class _Networks:
+    """k networks in training: parts of one vector, so that a step of them all is one of it."""
 
-    Shapes: x (n, d), labeled (n, 1), weight (n, k).
-    """
-    V = networks.output_matrix()
-    h = networks.hidden(x)
-    s = h @ V
-    s += networks.c
-    # the logistic function as a tanh, which is several times as fast
-    s *= 0.5
-    np.tanh(s, out=s)
-    s *= 0.5
-    s += 0.5 - labeled
-    s *= weight
-    s.sum(0, out=gradient.c)
-    gradient.v[:] = (h.T @ s)[networks.own()]
-    np.square(h, out=h)
-    np.subtract(1, h, out=h)
-    h *= s @ V.T
-    h.sum(0, out=gradient.b)
-    np.matmul(x.T, h, out=gradient.W)
+    def __init__(self, d: int, k: int) -> None:
+        width = HIDDEN * k
+        self.vector: Vector = np.zeros((d + 2) * width + k, dtype=np.float32)
+        W, v, self.c = np.split(self.vector, np.cumsum([(d + 1) * width, width]))
+        self.W = W.reshape(d + 1, width)  # the last row is b
+        self.v = v.reshape(HIDDEN, k)
+
+    def hidden(self, x: Matrix, out: Matrix | None = None) -> Matrix:
+        """The hidden units of rows x, whose last column is 1; shape (5k, n)."""
+        h = np.matmul(self.W.T, x.T, out=out)
+        h.clip(-1, 1, out=h)
+        return h
+
+    def half_logits(self, h: Matrix, out: Matrix | None = None) -> Matrix:
+        """Half the logit of each network by the hidden units, shape (k, n)."""
+        by_network = h.reshape(*self.v.shape, -1)
+        s: Matrix = np.einsum("jkn,jk->kn", by_network, self.v / 2, out=out)
+        s += self.c[:, None] / 2
+        return s
+
+    def model(self) -> BaggedNetworks:
+        """The networks as they are now."""
+        return BaggedNetworks(
+            self.W[:-1].copy(), self.W[-1].copy(), self.v.flatten(), self.c.copy()
+        )
+
+
+class _Gradient:
+    """The gradient of the weighted log-loss of a batch, in arrays that are used each time."""
+
+    def __init__(self, networks: _Networks, n_labeled: int, n_unlabeled: int) -> None:
+        self.networks = networks
+        rows = n_labeled + n_unlabeled
+        self.sign = np.repeat(np.array([-1, 1], dtype=np.float32), [n_labeled, n_unlabeled])
+        self.slope = _Networks(len(networks.W) - 1, len(networks.c))
+        self.h = np.empty((networks.v.size, rows), dtype=np.float32)
+        self.back = np.empty_like(self.h)
+        self.s = np.empty((len(networks.c), rows), dtype=np.float32)
+
+    def __call__(self, x: Matrix, half_weight: Matrix) -> Vector:
+        """Shapes: x (n, d + 1), half_weight (n, k), labeled rows first; the gradient's is flat."""
+        networks, slope, back = self.networks, self.slope, self.back
+        h = networks.hidden(x, out=self.h)
+        s = networks.half_logits(h, out=self.s)
+        # the logistic function is (1 + tanh(s / 2)) / 2, and tanh several times as fast
+        np.tanh(s, out=s)
+        s += self.sign
+        s *= half_weight.T
+        s.sum(1, out=slope.c)
+        by_network = (*networks.v.shape, -1)
+        slope.v.T[:] = (h.reshape(by_network).transpose(1, 0, 2) @ s[:, :, None])[:, :, 0]
+        np.multiply(networks.v[:, :, None], s, out=back.reshape(by_network))
+        np.abs(h, out=h)
+        back *= h < 1  # clipped units do not move
+        np.matmul(x.T, back.T, out=slope.W)
+        return slope.vector
+
+
+class _Adam:
+    """Kingma and Ba's optimiser; the constant factors of their two means are left to the end."""
+
+    def __init__(self, parameters: Vector) -> None:
+        self.parameters = parameters
+        self.mean, self.square, self.change = (np.zeros_like(parameters) for _ in range(3))
+        self.steps = 0
+
+    def step(self, slope: Vector, rate: float) -> None:
+        """Change the parameters."""
+        self.steps += 1
+        self.mean *= 0.9
+        self.mean += slope
+        self.square *= 0.99
+        np.square(slope, out=self.change)
+        self.square += self.change
+        of_mean, of_square = ((1 - q) / (1 - q**self.steps) for q in (0.9, 0.99))
+        np.sqrt(self.square, out=self.change)
+        self.change += 1e-8
+        np.divide(self.mean, self.change, out=self.change)
+        self.change *= rate * of_mean / math.sqrt(of_square)
+        self.parameters -= self.change
 
 
 def _cycle(rows: Rows, size: int, rng: np.random.Generator) -> Iterator[Rows]:
@@ -162,83 +205,72 @@ def _cycle(rows: Rows, size: int, rng: np.random.Generator) -> Iterator[Rows]:
         waiting = waiting[size:]
 
 
-def _batches(
-    kinds: list[Rows], in_bag: NDArray[np.uint8], rng: np.random.Generator
-) -> Iterator[tuple[Rows, Matrix, Matrix]]:
-    """Batches of labeled and unlabeled rows, without end: rows, whether labeled, weights.
-
-    Shapes (n,), (n, 1), (n, k). Both kinds have half the weight whatever their numbers, and at
-    least a quarter of each batch as long as there are enough of them.
-    """
+def _sizes(kinds: list[Rows]) -> list[int]:
+    """How many labeled and unlabeled rows a batch has: at least a quarter each, if there are."""
     shares = np.clip([len(rows) / sum(map(len, kinds)) for rows in kinds], 0.25, 0.75)
-    sizes = [min(len(rows), round(BATCH * q)) for rows, q in zip(kinds, shares, strict=True)]
-    per_row = [
-        0.5 * len(rows) / (size * in_bag[rows].sum(0, dtype=np.float32))
-        for rows, size in zip(kinds, sizes, strict=True)
-    ]
-    weight = np.repeat(np.array(per_row, dtype=np.float32), sizes, axis=0)
-    is_labeled = np.repeat(np.array([[1], [0]], dtype=np.float32), sizes, axis=0)
-    streams = [_cycle(rows, size, rng) for rows, size in zip(kinds, sizes, strict=True)]
-    for parts in zip(*streams, strict=True):
-        rows = np.concatenate(parts)
-        yield rows, is_labeled, weight * in_bag[rows]
+    return [min(len(rows), round(BATCH * q)) for rows, q in zip(kinds, shares, strict=True)]
 
 
-class _Adam:
-    """Kingma and Ba's optimiser, for gradients of shape (size,)."""
+def _half_weights(kinds: list[Rows], sizes: list[int], in_bag: NDArray[np.uint8]) -> Matrix:
+    """Half of what a row weighs in a batch, shape (n, k); both kinds have half of all weight."""
+    half_weight = in_bag.astype(np.float32)
+    for rows, size in zip(kinds, sizes, strict=True):
+        half_weight[rows] *= 0.25 * len(rows) / (size * half_weight[rows].sum(0))
+    return half_weight
 
-    def __init__(self, size: int) -> None:
-        self.mean = np.zeros(size, dtype=np.float32)
-        self.square = np.zeros(size, dtype=np.float32)
-        self.steps = 0
 
-    def step(self, gradient: Vector, rate: float) -> Vector:
-        """What to take off the parameters."""
-        self.steps += 1
-        self.mean += 0.1 * (gradient - self.mean)
-        self.square += 0.01 * (gradient**2 - self.square)
-        spread = np.sqrt(self.square / (1 - 0.99**self.steps)) + 1e-8
-        return rate / (1 - 0.9**self.steps) * self.mean / spread
+def _rate(step: int, steps: int) -> float:
+    return RATE * min(1, step / WARM_UP) * (1 + math.cos(math.pi * step / steps)) / 2
+
+
+def _initial(
+    kinds: list[Rows], d: int, k: int, rng: np.random.Generator
+) -> tuple[_Networks, Vector]:
+    """Networks to start from, and the penalty on the square of each of their parameters."""
+    networks, penalty = _Networks(d, k), _Networks(d, k)
+    networks.W[:d] = rng.normal(scale=d**-0.5, size=(d, HIDDEN * k))
+    networks.v[:] = rng.normal(scale=HIDDEN**-0.5, size=networks.v.shape)
+    # weights have a normal prior, worth less the more rows there are of the scarcer kind
+    prior = sum(1 / len(rows) for rows in kinds) / 4
+    penalty.W[:d] = prior * d
+    penalty.v[:] = prior
+    return networks, penalty.vector
 
 
 def _train(
-    features: Matrix,
+    x: Matrix,
     labeled: NDArray[np.bool_],
     in_bag: NDArray[np.uint8],
     held_out: Rows,
     rng: np.random.Generator,
-) -> BaggedNetworks:
-    """Networks trained on rows weighted by in_bag, shape (n, k); the held-out rows say how long."""
-    d, k = features.shape[1], in_bag.shape[1]
-    parameters = np.zeros((d + 2) * HIDDEN * k + k, dtype=np.float32)
-    networks = BaggedNetworks.view(parameters, d, k)
-    networks.W[:] = rng.normal(scale=d**-0.5, size=networks.W.shape)
-    networks.v[:] = rng.normal(scale=HIDDEN**-0.5, size=networks.v.shape)
-    slope = np.zeros_like(parameters)
-    gradient = BaggedNetworks.view(slope, d, k)
+) -> _Networks:
+    """Networks trained on rows x, shape (n, d + 1), weighted by in_bag, shape (n, k).
+
+    The held-out rows say how long.
+    """
     seen = in_bag.any(axis=1)
     kinds = [np.flatnonzero(seen & labeled), np.flatnonzero(seen & ~labeled)]
-    # weights have a normal prior, worth less the more rows there are of the scarcer kind
-    prior = sum(1 / len(rows) for rows in kinds) / 4
-    penalty = np.zeros_like(parameters)
-    BaggedNetworks.view(penalty, d, k).W[:] = prior * d
-    BaggedNetworks.view(penalty, d, k).v[:] = prior
+    sizes = _sizes(kinds)
+    half_weight = _half_weights(kinds, sizes, in_bag)
+    networks, penalty = _initial(kinds, x.shape[1] - 1, in_bag.shape[1], rng)
+    gradient, adam = _Gradient(networks, *sizes), _Adam(networks.vector)
     steps = round(min(STEPS * max(1, sum(map(len, kinds)) / 10_000) ** 0.5, MAX_STEPS))
-    adam = _Adam(len(parameters))
-    best, lowest, best_step = parameters, np.inf, 0
-    batches = _batches(kinds, in_bag, rng)
-    for step, (rows, is_labeled, weight) in zip(range(1, steps + 1), batches, strict=False):
-        _gradient(networks, features[rows], is_labeled, weight, gradient)
-        slope += penalty * parameters
-        rate = RATE * min(1, step / WARM_UP) * (1 + math.cos(math.pi * step / steps)) / 2
-        parameters -= adam.step(slope, rate)
+    best, lowest, best_step = networks.vector, np.inf, 0
+    batches = zip(*(_cycle(*of, rng) for of in zip(kinds, sizes, strict=True)), strict=True)
+    for step, batch in zip(range(1, steps + 1), batches, strict=False):
+        rows = np.concatenate(batch)
+        slope = gradient(x.take(rows, 0), half_weight.take(rows, 0))
+        slope += penalty * networks.vector
+        adam.step(slope, _rate(step, steps))
         if len(held_out) and step % CHECK == 0:
-            loss = _log_loss(networks.mean_logit(features[held_out]), labeled[held_out])
+            logit = networks.model().mean_logit(x[held_out, :-1])
+            loss = _log_loss(logit, labeled[held_out])
             if loss < lowest:
-                best, lowest, best_step = parameters.copy(), loss, step
+                best, lowest, best_step = networks.vector.copy(), loss, step
             elif step - best_step >= PATIENCE * steps:
                 break
-    return BaggedNetworks.view(best, d, k)
+    networks.vector[:] = best
+    return networks
 
 
 def _log_loss(logit: Vector, labeled: NDArray[np.bool_]) -> float:
@@ -254,7 +286,9 @@ def networks(training: Training, *, seed: int, threads: int, progress: Progress)
     Each block of networks holds out a tenth of the units, another one for each block, to tell
     when to stop; a row is scored by networks that neither trained nor stopped on its unit.
     """
-    features, labeled = np.ascontiguousarray(training.features), training.labeled
+    labeled = training.labeled
+    x = np.ones((len(labeled), training.features.shape[1] + 1), dtype=np.float32)
+    x[:, :-1] = training.features
     units = Units(training)
     rng = np.random.default_rng(seed)
     fold = units.folds(FOLDS, rng)
@@ -265,13 +299,13 @@ def networks(training: Training, *, seed: int, threads: int, progress: Progress)
         number, rng = job
         in_bag = units.bootstrap(NETWORKS, fold != number, rng)
         held_out = fold[units.of_row] == number
-        model = _train(features, labeled, in_bag, np.flatnonzero(held_out), rng)
+        trained = _train(x, labeled, in_bag, np.flatnonzero(held_out), rng)
         out_of_bag = (in_bag == 0) & ~held_out[:, None]
         total = [
-            (model.logits(features[rows]) * out_of_bag[rows]).sum(1)
+            2 * (trained.half_logits(trained.hidden(x[rows])) * out_of_bag[rows].T).sum(0)
             for rows in chunks(len(labeled))
         ]
-        return model, np.concatenate(total), out_of_bag.sum(1)
+        return trained.model(), np.concatenate(total), out_of_bag.sum(1)
 
     jobs = enumerate(rng.spawn(BLOCKS))
     blocks, totals, counts = zip(*in_threads(block, jobs, threads, progress), strict=True)

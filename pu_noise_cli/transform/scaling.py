@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .base import Arrays, Matrix
+from .threads import for_each
 
 Vector = NDArray[np.float64]
 
@@ -48,8 +48,9 @@ class _Interpolation:
         """The map of values without gaps, shape (n,)."""
         x = np.clip(x, self.values[0], self.values[-1])
         knot = self.before.take(self._cells(x))
-        for power in reversed(range(self.halvings)):
+        for power in reversed(range(1, self.halvings)):
             knot += (self.bounds.take(knot + (1 << power)) <= x).astype(np.intp) << power
+        knot += self.bounds[1:].take(knot) <= x
         x -= self.values.take(knot)
         x *= self.slope.take(knot)
         x += self.scaled.take(knot)
@@ -84,8 +85,7 @@ class Scaling:
                 column[missing] = 0
                 out[start : start + BLOCK, j] = column
 
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(scale, range(d)))
+        for_each(scale, range(d), threads)
         return out
 
     @cached_property

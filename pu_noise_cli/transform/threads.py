@@ -42,10 +42,20 @@ def by_chunks(
     def fill(part: slice) -> None:
         out[part] = score(features[part])
 
-    with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(fill, chunks(len(features))):
-            pass
+    with _blas().limit(limits=1):
+        for_each(fill, chunks(len(features)), threads)
     return out
+
+
+def for_each(task: Callable[[Item], None], items: Iterable[Item], threads: int) -> None:
+    """Do independent tasks that write what they find."""
+    if threads == 1:
+        for item in items:
+            task(item)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(task, items):
+            pass
 
 
 def in_threads(

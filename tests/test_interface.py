@@ -1,0 +1,74 @@
+"""The Python interface gives what the commands give."""
+
+import json
+import runpy
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import pu_noise_cli as punoise_api
+from pu_noise_cli.errors import InputError, UsageError
+
+NOTEBOOK = Path(__file__).parent.parent / "docs" / "notebook.py"
+
+
+@pytest.mark.parametrize("form", ["pandas", "arrow"])
+def test_data_frames_give_exactly_the_numbers_of_run(form, frames, tables, punoise, tmp_path):
+    punoise("run", *tables, "--out-dir", tmp_path / "out")
+    labeled, unlabeled = frames
+    labeled.index = [f"known {i}" for i in range(len(labeled))]
+    given = (
+        frames
+        if form == "pandas"
+        else [pa.Table.from_pandas(f, preserve_index=False) for f in frames]
+    )
+    found = punoise_api.estimate(*given)
+    assert found.prior == json.loads((tmp_path / "out" / "prior.json").read_text())
+    assert (found.alpha, list(found.alpha_ci)) == (found.prior["alpha"], found.prior["alpha_ci"])
+    written = pd.read_parquet(tmp_path / "out" / "posterior.parquet")
+    for ours, name in ((found.labeled, "labeled"), (found.unlabeled, "unlabeled")):
+        theirs = written[written["set"] == name].reset_index(drop=True)
+        pd.testing.assert_frame_equal(ours.reset_index(drop=True), theirs[ours.columns])
+    if form == "pandas":
+        assert found.labeled.index.equals(labeled.index)
+        assert found.unlabeled.index.equals(unlabeled.index)
+
+
+def test_new_rows_are_scored_as_the_command_scores_them(frames, tables, punoise, tmp_path):
+    fast = ("--classifier", "logistic")
+    model, scores = tmp_path / "m.punoise", tmp_path / "s.parquet"
+    punoise("transform", *tables, *fast, "--out", tmp_path / "t.tsv", "--model-out", model)
+    punoise("score", "--model", model, "--table", tables[3], "--out", scores)
+    found = punoise_api.estimate(*frames, classifier="logistic").score(frames[1])
+    assert found["score"].tolist() == pd.read_parquet(scores)["score"].tolist()
+    assert found.index.equals(frames[1].index)
+    assert "posterior_labeled" not in found
+
+
+def test_a_score_column_and_errors_are_those_of_the_commands(frames):
+    labeled, unlabeled = frames
+    found = punoise_api.estimate(labeled, unlabeled, score_column="a", beta=0.9)
+    assert found.unlabeled["score"].tolist() == unlabeled["a"].tolist()
+    assert found.beta == 0.9
+    with pytest.raises(InputError, match="'b' is missing"):
+        punoise_api.estimate(labeled, unlabeled.drop(columns="b"))
+    with pytest.raises(InputError, match="at least 20"):
+        punoise_api.estimate(labeled.head(3), unlabeled)
+    with pytest.raises(UsageError, match="group_column does nothing"):
+        punoise_api.estimate(labeled, unlabeled, score_column="a", group_column="b")
+
+
+def test_the_report_of_data_frames(frames, tmp_path):
+    punoise_api.estimate(*frames, classifier="logistic").report(tmp_path / "r.html")
+    assert "unlabeled rows" in (tmp_path / "r.html").read_text()
+
+
+def test_the_notebook_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(NOTEBOOK))
+    shown = capsys.readouterr().out
+    assert "candidate" in shown
+    assert "known" in shown
+    assert (tmp_path / "report.html").exists()
