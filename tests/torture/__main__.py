@@ -64,8 +64,6 @@ class Campaign:
             print(f"FAILED {kind} {number}: {row}: {fault}", flush=True)
             if keep := os.environ.get("PUNOISE_TORTURE_KEEP"):  # for whoever looks into it
                 shutil.copytree(self.folder, f"{keep}/{kind}-{number}", symlinks=True)
-            if os.environ.get("PUNOISE_TORTURE_KEEP"):  # for whoever looks into it
-                shutil.copytree(self.folder, os.environ["PUNOISE_TORTURE_KEEP"], symlinks=True)
 
     def inputs(self, rng: Random) -> tuple[str, str | None]:
         kind = rng.choice(list(READERS))

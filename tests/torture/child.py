@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 LONGEST = 60.0  # seconds that a command may take
 MOST_MEMORY = 1 << 30
+ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
 
 def warm_up() -> None:
@@ -59,9 +61,12 @@ class Child:
     ) -> None:
         self.log = folder / "stderr"
         self.start = time.monotonic()
+        # until the child answers signals as a command does, they wait
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         self.pid = os.fork()
         if self.pid == 0:
             self._run(args, folder, prepare)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _run(self, args: Sequence[str], folder: Path, prepare: Callable[[], None] | None) -> None:
         """Never returns."""
@@ -77,13 +82,14 @@ class Child:
             sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
             from pu_noise_cli import cli, main, signals
 
+            def command(group: Any) -> object:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+                return group.main(list(args), prog_name="punoise", standalone_mode=False)
+
             signals.install()
             if prepare is not None:
                 prepare()
-            words = list(args)
-            code = main.exit_code(
-                lambda: cli.cli.main(words, prog_name="punoise", standalone_mode=False)
-            )
+            code = main.exit_code(lambda: command(cli.cli))
         except BaseException:
             import traceback
 

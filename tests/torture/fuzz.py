@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of the readers of prior, sketch, model and rule.
 
-It takes atheris, in an environment of its own: pip install atheris . && python tests/torture/fuzz.py
+It takes atheris, in an environment of its own: pip install atheris . ; python tests/torture/fuzz.py
 [samples/] -max_total_time=60; any error but an input error ends it, and leaves the bytes.
 """
 
