@@ -13,6 +13,8 @@ from .outputs import write_table
 from .staging import staged
 
 SEPARATION = 1.81  # between the class means in standard deviations: an AUC of 0.9
+SUBCLASSES = 3  # of the positives, where they are labeled unequally
+APART = 4.0  # how far from the negatives these are, so that they are clusters of their own
 
 
 @dataclass(frozen=True)
@@ -26,22 +28,36 @@ class Simulation:
 
 
 def simulate(
-    alpha: float, beta: float, n_labeled: int, n_unlabeled: int, n_features: int, seed: int
+    alpha: float,
+    beta: float,
+    n_labeled: int,
+    n_unlabeled: int,
+    n_features: int,
+    seed: int,
+    selection: float = 1.0,
 ) -> Simulation:
     """Draw both tables; the shares of positives are as near to α and β as whole rows allow.
 
     Positives are shifted along a random direction, so that all features carry some of the signal.
+    With a selection above 1 they are three equal subclasses, shifted along directions of their own
+    and labeled at rates that fall from `selection` to 1, evenly on the log scale.
     """
     rng = np.random.default_rng(seed)
-    direction = rng.normal(size=n_features)
-    shift = SEPARATION * direction / np.linalg.norm(direction)
+    kinds, distance = (SUBCLASSES, APART) if selection > 1 else (1, SEPARATION)
+    directions = rng.normal(size=(kinds, n_features))
+    shifts = distance * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    rates = np.geomspace(max(selection, 1.0), 1.0, kinds)
 
-    def table(share: float, n: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def table(
+        share: float, n: int, weights: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         y = rng.permutation(n) < round(share * n)
-        return rng.normal(size=(n, n_features)) + y[:, None] * shift, y
+        rows = rng.normal(size=(n, n_features))
+        of = rng.choice(kinds, size=n, p=weights / weights.sum()) if kinds > 1 else np.zeros(n, int)
+        return rows + y[:, None] * shifts[of], y
 
-    labeled, labeled_y = table(beta, n_labeled)
-    unlabeled, unlabeled_y = table(alpha, n_unlabeled)
+    labeled, labeled_y = table(beta, n_labeled, rates)
+    unlabeled, unlabeled_y = table(alpha, n_unlabeled, np.ones(kinds))
     return Simulation(labeled, unlabeled, labeled_y, unlabeled_y)
 
 

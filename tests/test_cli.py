@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pu_noise_cli.scores import Scores
+from pu_noise_cli.simulate import simulate
 
 FAST = ("--classifier", "logistic")
 
@@ -343,6 +344,17 @@ def test_simulated_tables_have_the_shares_asked_for(punoise, tmp_path):
     assert truth.groupby("set")["y"].mean().to_dict() == {"labeled": 0.8, "unlabeled": 0.3}
     assert pd.read_csv(tmp_path / "s" / "labeled.csv").shape == (50, 4)
     assert pd.read_csv(tmp_path / "s" / "unlabeled.csv").shape == (200, 4)
+
+
+def test_selection_labels_kinds_of_positives_unequally():
+    drawn = simulate(0.5, 1.0, 4000, 4000, 3, seed=0, selection=16)
+    plain = simulate(0.5, 1.0, 4000, 4000, 3, seed=0)
+    apart = [
+        np.linalg.norm(s.labeled.mean(0) - s.unlabeled[s.unlabeled_y].mean(0))
+        for s in (drawn, plain)
+    ]
+    assert drawn.unlabeled_y.mean() == 0.5
+    assert apart[0] > 1 > 0.1 > apart[1]
 
 
 def test_schema_is_printed(punoise):

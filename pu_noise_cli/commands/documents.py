@@ -136,6 +136,15 @@ class SimulateOptions(Seeded):
     n_features: int = option(
         "--n-features", "Simulation", "", type=click.IntRange(1, 10**5), default=10
     )
+    selection: float = option(
+        "--selection",
+        "Simulation",
+        "How many times as often the most labeled of three kinds of positives is labeled as the "
+        "least labeled; 1: positives are of one kind.",
+        metavar="STRENGTH",
+        type=click.FloatRange(1, 10**6),
+        default=1.0,
+    )
 
 
 @command(SimulateOptions)
@@ -158,6 +167,7 @@ def simulate(given: SimulateOptions, console: Console) -> None:
             given.n_unlabeled,
             given.n_features,
             given.seed,
+            given.selection,
         )
         write_simulation(drawn, given.out_dir)
 
