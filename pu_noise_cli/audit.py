@@ -26,6 +26,7 @@ SALT = 7_919  # lest the rows are those that a model was trained on, which --see
 FORETOLD = (50, 100, 200)  # verdicts for which the width of the interval is told beforehand
 YES, NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 SUM_TOLERANCE = 0.01  # of a sum of weights, which may have been rounded
+MOST_STRATA = 1000  # far more than there are: a file may have been edited
 COLUMNS = ("id", "set", "score", "posterior", "stratum", "weight", "verdict", "row")
 
 
@@ -92,14 +93,17 @@ class Drawing:
         priority = priorities(self.seed + SALT, 0, chunk.first_row, len(scores))
         row = np.arange(chunk.first_row, chunk.first_row + len(scores))
         chosen = np.flatnonzero((priority < self.limit[strata]) & ~np.isin(row, self.earlier))
+        if len(chosen) == 0:
+            return
+        ids = as_text(chunk, "id")
         for stratum in np.unique(strata[chosen]):
             mine = chosen[strata[chosen] == stratum]
             size = int(self.sizes[stratum])
             mine = mine[np.argsort(priority[mine])][:size]
-            ids = chunk.batch["id"].take(pa.array(mine)).to_pylist()
+            names = ids.take(pa.array(mine)).to_pylist()
             new = [
-                DrawnRow(int(priority[i]), int(row[i]), "" if id is None else str(id), scores[i])
-                for i, id in zip(mine, ids, strict=True)
+                DrawnRow(int(priority[i]), int(row[i]), name, float(scores[i]))
+                for i, name in zip(mine, names, strict=True)
             ]
             self.kept[stratum] = sorted([*self.kept[stratum], *new])[:size]
             if len(self.kept[stratum]) == size:
@@ -120,6 +124,9 @@ def draw_rows(
     So many of each set as are wanted, none of them at one of the `earlier` places of SCORES, of
     which each stratum has lost as many as are `taken`.
     """
+    for n, design, name in zip(wanted, by_set, ("--rows", "--labeled-rows"), strict=True):
+        if 0 < n < len(design.due):
+            raise UsageError(f"{name} {n}: there are {len(design.due)} strata, each needs a row")
     sizes = [
         allot(n, design.due, design.rows - gone)
         for n, design, gone in zip(wanted, by_set, taken, strict=True)
@@ -139,6 +146,8 @@ def draw_rows(
             weight = float(design.rows[stratum] / len(kept))
             values = (row.id, SETS[labeled], row.score, float(design.posterior[cell]))
             found.append((*values, stratum + 1, weight, "", row.row + 1))
+    if not found:
+        raise InputError(f"{scored.name}: all rows were drawn before")
     found.sort(key=lambda row: row[-1])
     return pa.table(dict(zip(COLUMNS, map(pa.array, zip(*found, strict=True)), strict=True)))
 
@@ -218,12 +227,12 @@ def _read(name: str) -> list[Verdict]:
 
 
 def _verdict(chunk: Chunk, i: int, row: dict[str, str]) -> Verdict:
-    def number(column: str, least: float) -> float:
+    def number(column: str, least: float, most: float = np.inf) -> float:
         try:
             value = float(row[column])
         except ValueError:
             value = np.nan
-        if not least <= value < np.inf:
+        if not least <= value <= most or value == np.inf:
             raise chunk.error(column, f"has {shown(row[column])}", i)
         return value
 
@@ -238,7 +247,7 @@ def _verdict(chunk: Chunk, i: int, row: dict[str, str]) -> Verdict:
         int(number("row", 1)) - 1 if row.get("row") else None,
         row["id"],
         row["set"] == SETS[1],
-        int(number("stratum", 1)) - 1,
+        int(number("stratum", 1, MOST_STRATA)) - 1,
         number("weight", 1 - SUM_TOLERANCE),
         min(number("posterior", 0), 1.0),
         None if word == "" else word in YES,
@@ -283,34 +292,31 @@ def _counts(
 
     Verdicts count at the given places, weights at all of them.
     """
-    rows: IntArray | None = None
-    counts = []
+    strata = max((v.stratum + 1 for part in parts for v in part if v.labeled == labeled), default=0)
+    if strata == 0:
+        return None
+    rows, checked, positive = np.zeros((3, strata))
     for name, part in zip(names, parts, strict=True):
         mine = [verdict for verdict in part if verdict.labeled == labeled]
-        if not mine:
-            continue
-        strata = np.array([verdict.stratum for verdict in mine])
-        total = np.bincount(strata, [verdict.weight for verdict in mine])
-        if not np.isclose(total.sum(), size, rtol=SUM_TOLERANCE):
-            raise InputError(
-                f"{name}: the weights of the {SETS[labeled]} rows add up to {total.sum():.0f}, not "
-                f"to the {size} rows of the scores; leave all rows in it, also those without a "
-                "verdict, and give the scores that they were drawn from"
-            )
-        if rows is not None and not _same_strata(rows, total):
+        stratum = np.array([verdict.stratum for verdict in mine], np.int64)
+        total = np.bincount(stratum, [verdict.weight for verdict in mine], strata)
+        both = (rows > 0) & (total > 0)
+        if not _same_strata(rows[both], total[both]):
             raise InputError(
                 f"{name}: has other strata than {names[0]}; audits that are to be added up must be "
-                "drawn with the same --scores and --prior"
+                "drawn with the same --scores and --prior, and keep all their rows"
             )
-        rows = np.rint(total).astype(np.int64)
-        counts_here = np.array([verdict.place in places for verdict in mine])
-        known = counts_here & np.array([verdict.positive is not None for verdict in mine])
-        yes = counts_here & np.array([verdict.positive is True for verdict in mine])
-        counts.append([np.bincount(strata, what, len(rows)) for what in (known, yes)])
-    if rows is None:
-        return None
-    checked, positive = np.sum(counts, axis=0).astype(np.int64)
-    return Verified(rows, checked, positive)
+        rows = np.maximum(rows, total)
+        verdicts = [v.positive if v.place in places else None for v in mine]
+        checked += np.bincount(stratum, [v is not None for v in verdicts], strata)
+        positive += np.bincount(stratum, [v is True for v in verdicts], strata)
+    if not np.isclose(rows.sum(), size, rtol=SUM_TOLERANCE):
+        raise InputError(
+            f"{', '.join(names)}: the weights of the {SETS[labeled]} rows add up to "
+            f"{rows.sum():.0f}, not to the {size} rows of the scores; leave all rows in it, also "
+            "those without a verdict, and give the scores that they were drawn from"
+        )
+    return Verified(*(np.rint(counts).astype(np.int64) for counts in (rows, checked, positive)))
 
 
 def _same_strata(rows: NDArray[Any], others: NDArray[Any]) -> bool:

@@ -136,7 +136,7 @@ def test_rows_are_drawn_at_random_within_strata(drawn, punoise, scores, prior, t
 
 def test_the_width_is_told_beforehand(punoise, scores, prior, tmp_path):
     out = ("--out", tmp_path / "a.csv")
-    said = punoise("audit", "--scores", scores, "--prior", prior, "--labeled-rows", 9, *out).err
+    said = punoise("audit", "--scores", scores, "--prior", prior, "--labeled-rows", 12, *out).err
     assert "width  of the interval of alpha: 0." in said
     assert "interval of beta: 0." in said
 
@@ -214,6 +214,19 @@ def test_audits_add_up(drawn, punoise, scores):
     assert "contradicts the verdict of" in said
 
 
+def test_audits_go_on_until_no_row_is_left(drawn, punoise, scores, prior, tmp_path):
+    first, one = drawn(rows=290)
+    second, two = drawn("--verdicts", first, name="second.tsv", rows=100)
+    assert (len(one), len(two)) == (290, 10)
+    options = ("--verdicts", first, "--verdicts", second)
+    found = punoise("estimate-prior", "--scores", scores, *options).prior
+    assert found["n_verdicts"] == 300
+    assert found["alpha"] == pytest.approx(0.3, abs=0.005)
+    source = ("audit", "--scores", scores, "--prior", prior, "--out", tmp_path / "x.tsv")
+    assert "all rows were drawn before" in punoise(*source, *options, expect=3).err
+    assert "each needs a row" in punoise(*source, "--rows", 3, expect=2).err
+
+
 def test_audits_of_other_strata_do_not_add_up(drawn, punoise, scores, prior, tmp_path):
     first, _ = drawn()
     document = json.loads(Path(prior).read_text())
@@ -251,6 +264,7 @@ def test_rows_are_found_by_number_where_ids_repeat(drawn, punoise, scores):
         ("set", "both", "column 'set' has 'both' in row 1"),
         ("verdict", "maybe", "column 'verdict' has 'maybe' in row 1; a verdict is yes/no"),
         ("stratum", "x", "column 'stratum' has 'x' in row 1"),
+        ("stratum", "1e12", "column 'stratum' has '1e12' in row 1"),
         ("weight", "0", "column 'weight' has '0' in row 1"),
     ],
 )

@@ -30,14 +30,14 @@ class AuditOptions(Seeded, Strict):
         "--rows",
         "Audit",
         "Unlabeled rows to draw, for alpha.",
-        type=click.IntRange(0, 10**6),
+        type=click.IntRange(0, 10**5),
         default=100,
     )
     labeled_rows: int = option(
         "--labeled-rows",
         "Audit",
         "Labeled rows to draw, for beta.",
-        type=click.IntRange(0, 10**6),
+        type=click.IntRange(0, 10**5),
         default=0,
     )
     verdicts: tuple[str, ...] = reads(
