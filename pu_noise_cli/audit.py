@@ -227,12 +227,12 @@ def _read(name: str) -> list[Verdict]:
 
 
 def _verdict(chunk: Chunk, i: int, row: dict[str, str]) -> Verdict:
-    def number(column: str, least: float, most: float = np.inf) -> float:
+    def number(column: str, least: float, most: float = 1e300) -> float:
         try:
             value = float(row[column])
         except ValueError:
             value = np.nan
-        if not least <= value <= most or value == np.inf:
+        if not least <= value <= most:
             raise chunk.error(column, f"has {shown(row[column])}", i)
         return value
 
@@ -249,7 +249,7 @@ def _verdict(chunk: Chunk, i: int, row: dict[str, str]) -> Verdict:
         row["set"] == SETS[1],
         int(number("stratum", 1, MOST_STRATA)) - 1,
         number("weight", 1 - SUM_TOLERANCE),
-        min(number("posterior", 0), 1.0),
+        number("posterior", 0, 1),
         None if word == "" else word in YES,
     )
 
