@@ -13,11 +13,12 @@ import numpy as np
 from .estimators import Interval
 from .sketch import FloatArray, IntArray
 
-STRATA = 10
+STRATA = 12
 GUIDED = 0.7  # of the rows are allotted by the model, the others evenly, lest it be wrong
 LEAST = 2  # rows of each stratum
 LEVEL = 0.95
 POINTS = 4096  # between 0 and 1 at which distributions of shares are kept
+LOST = 0.5  # verdicts, of each of several strata that has both kinds, see Verified._quantiles
 TINY = 1e-9  # in place of no positives, or of no negatives
 
 
@@ -33,12 +34,16 @@ class Verified:
         """Quantiles of the share of positives among all rows, of the levels' shape.
 
         In each stratum the share has the distribution Beta(positives, negatives), with a part of
-        the positives and negatives that are to be assumed beyond those seen in all strata.
+        the positives and negatives that are to be assumed beyond those seen in all strata. Few
+        verdicts vary less among themselves than the rows do, by one part in as many, so that those
+        of a stratum with both kinds count for a little less than they are.
         """
         from scipy.special import betainc
 
-        a = self.positive + more / len(self.rows)
-        b = self.checked - self.positive + less / len(self.rows)
+        both = (self.positive > 0) & (self.positive < self.checked) & (len(self.rows) > 1)
+        counted = np.where(both, 1 - LOST / np.maximum(self.checked, 1), 1.0)
+        a = counted * self.positive + more / len(self.rows)
+        b = counted * (self.checked - self.positive) + less / len(self.rows)
         size = self.rows[:, None] / self.rows.sum()
         ends = np.clip((np.arange(POINTS + 1) - 0.5) / (POINTS - 1) / size, 0, 1)
         cdf = betainc(np.maximum(a, TINY)[:, None], np.maximum(b, TINY)[:, None], ends)

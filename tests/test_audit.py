@@ -31,7 +31,9 @@ def test_one_stratum_gives_the_exact_binomial_interval(k, n):
 def test_several_strata_give_the_quantiles_of_a_sum_of_betas():
     rows, n, k = np.array([(7000, 20, 0), (2000, 40, 3), (1000, 40, 30)]).T
     rng = np.random.default_rng(0)
-    high = np.quantile(rng.beta(k + 1 / 3, n - k, (200_000, 3)) @ rows / rows.sum(), 0.975)
+    counted = np.array([1, 1 - 0.5 / 40, 1 - 0.5 / 40])  # where both kinds were seen
+    drawn = rng.beta(counted * k + 1 / 3, counted * (n - k), (200_000, 3))
+    high = np.quantile(drawn @ rows / rows.sum(), 0.975)
     verified = Verified(rows, n, k)
     assert verified.interval[1] == pytest.approx(high, abs=5e-4)
     assert verified.interval[0] < verified.estimate < verified.interval[1]
