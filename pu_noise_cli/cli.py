@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from . import __version__
+from .commands.audit import audit
 from .commands.documents import report, schema, simulate, summarize
 from .commands.parts import merge_sketches, score, sketch
 from .commands.posterior import performance, posterior
@@ -30,7 +31,7 @@ def cli() -> None:
 
 
 for _command in (
-    *(run, transform, estimate_prior, posterior, performance, report, summarize),
-    *(score, train, sketch, merge_sketches, simulate, schema),
+    *(run, transform, estimate_prior, posterior, performance, audit, report),
+    *(summarize, score, train, sketch, merge_sketches, simulate, schema),
 ):
     cli.add_command(_command)

@@ -212,7 +212,7 @@ def _estimate_at_interval_edge(case: Case) -> str | None:
         "wide-interval",
         "The interval of alpha is wider than alpha itself, or than 0.4: much is left open.",
         "Decide by the interval, not by the estimate. State what you know (--purity, "
-        "--alpha-between, --beta-between), or check some unlabeled rows.",
+        "--alpha-between, --beta-between), or verify some rows (punoise audit).",
     )
 )
 def _wide_interval(case: Case) -> str | None:

@@ -14,6 +14,7 @@ from .estimators.limits import limits
 from .notices import Notice, declare
 from .prior import CI_LEVEL, Prior
 from .sketch import Sketch
+from .verdicts import METHOD, Audit, informed
 
 DEFAULT_METHOD, CURVE_METHOD = "auto", "alphamax-n"
 REPLICATES = 100
@@ -39,10 +40,12 @@ def estimate_prior(
     sample: str | None = None,
     notices: Sequence[Notice] = (),
     learned: bool = False,
+    audit: Audit | None = None,
 ) -> Prior:
     """Run one method, or all of them, on the scores and where given on the feature tables.
 
-    `notices` are those of the steps before; `learned` says that the score is a classifier's.
+    `notices` are those of the steps before; `learned` says that the score is a classifier's. The
+    verdicts of an audit come before what `auto` says.
     """
     estimates = {
         estimator.name: _with_intervals(estimator, sketch, samples, settings)
@@ -56,6 +59,9 @@ def estimate_prior(
     if not case.ranks_labeled_higher:  # the scores tell nothing, so nothing can be ruled out
         beta_ci = ANYTHING if settings.beta is None else answer.beta_ci
         answer = replace(answer, alpha_ci=ANYTHING, beta_ci=beta_ci, draws=None)
+        estimates[answering], case = answer, replace(case, estimate=answer)
+    if audit is not None:
+        answering, answer = METHOD, informed(answer, audit, sketch, settings)
         estimates[answering], case = answer, replace(case, estimate=answer)
     alpha_max, beta_min = limits(sketch)
     curve_of = estimates.get(CURVE_METHOD)
@@ -74,6 +80,8 @@ def estimate_prior(
         alpha_max=alpha_max,
         beta_min=beta_min,
         sample=sample,
+        n_verdicts=None if audit is None else len(audit.known),
+        audit=None if audit is None else audit.to_json(settings.seed),
     )
 
 

@@ -21,7 +21,7 @@ from click.shell_completion import CompletionItem
 from .console import Console
 
 HEADINGS = (
-    *("Input", "Output", "Columns", "Score", "Estimation", "Posterior", "Simulation"),
+    *("Input", "Output", "Columns", "Score", "Estimation", "Posterior", "Audit", "Simulation"),
     *("Large tables", "General"),
 )
 

@@ -24,6 +24,7 @@ CI_LEVEL = 0.95
 STATED = "stated"  # in place of a method, where α and β are the user's own
 DRAWN = 100  # pairs, of a document that holds none
 VERIFIED, CLEAN = 100, 0.9  # rows checked by hand and a β, for what would narrow the interval
+MISCALIBRATED = 0.01  # verdicts less likely than that contradict the posteriors
 MOST_METHODS = 50  # far more than there are: a document from elsewhere must not fill a page
 LITTLE = 0.005  # a share below which a lower end, or an assumption, is as good as none
 OTHER_ROWS = declare(
@@ -66,6 +67,9 @@ class Prior:
     alpha_max: float | None = None  # one-sided 95 % limits that assume nothing of the overlap
     beta_min: float | None = None
     sample: str | None = None
+    n_verdicts: int | None = None  # of verified rows
+    n_negatives: int | None = None  # of known negatives
+    audit: dict[str, Any] | None = None  # what was verified, by stratum
     version: str = __version__
 
     @classmethod
@@ -125,6 +129,8 @@ class Prior:
             "seed": self.seed,
             "n_labeled": self.n_labeled,
             "n_unlabeled": self.n_unlabeled,
+            "n_negatives": self.n_negatives,
+            "n_verdicts": self.n_verdicts,
             **{key: answer[key] for key in ("alpha", "alpha_ci", "beta", "beta_ci")},
             "ci_level": CI_LEVEL,
             **{key: answer[key] for key in ("alpha_plus", "beta_plus")},
@@ -132,6 +138,7 @@ class Prior:
             "beta_min": self.beta_min,
             "alpha_ci_sampling": answer["alpha_ci_sampling"],
             "assumed": None if self.answer is None else self.answer.assumed,
+            "audit": self.audit,
             "auc_pu": self.auc_pu,
             "auc": self.auc,
             "sample": self.sample,
@@ -192,6 +199,9 @@ class Prior:
             alpha_max=_optional(_share, value.get("alpha_max")),
             beta_min=_optional(_share, value.get("beta_min")),
             sample=_optional(_text, value["sample"]),
+            n_verdicts=_optional(_count, value.get("n_verdicts")),
+            n_negatives=_optional(_count, value.get("n_negatives")),
+            audit=_optional(_audit, value.get("audit")),
             version=_text(value["punoise_version"]),
         )
 
@@ -210,6 +220,8 @@ class Prior:
                 f"{alpha} is at most {shown(highest, 3)} and {beta} at least "
                 f"{shown(lowest, 3)}, however the classes overlap"
             )
+        if self.audit is not None:
+            lines["seen"] = _seen(self.audit)
         if self.answer is None or self.answer.assumed is None:
             return lines
         if given := self._given(words):
@@ -278,6 +290,18 @@ class Prior:
                 for name, e in self.estimates.items()
             ]
         return lines
+
+
+def _seen(audit: dict[str, Any]) -> str:
+    """What the verified rows say of the posteriors."""
+    found = []
+    for name in ("unlabeled", "labeled"):
+        mine = [stratum for stratum in audit["strata"] if stratum["set"] == name]
+        if verdicts := sum(stratum["verdicts"] for stratum in mine):
+            positive, expected = (sum(s[key] for s in mine) for key in ("positive", "expected"))
+            found.append(f"{positive} of {verdicts} {name} rows ({expected:.1f} expected)")
+    said = "agree with" if audit["calibration_p"] >= MISCALIBRATED else "contradict"
+    return f"positive are {' and '.join(found)} that were verified, which {said} the posteriors"
 
 
 def shown_share(value: float, interval: Interval | None) -> str:
@@ -386,6 +410,17 @@ def _assumptions(value: Any) -> dict[str, Any]:
     for purity, low, high in value["sensitivity"]:
         _share(purity)
         _interval((low, high))
+    return dict(value)
+
+
+def _audit(value: Any) -> dict[str, Any]:
+    """What was verified, of which these are shown."""
+    _share(value["calibration_p"])
+    for stratum in value["strata"]:
+        _text(stratum["set"])
+        for key in ("stratum", "rows", "verdicts", "positive"):
+            _count(stratum[key])
+        _finite(stratum["expected"])
     return dict(value)
 
 

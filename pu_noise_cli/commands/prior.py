@@ -120,6 +120,12 @@ class EstimatePriorOptions(Estimating, DaskOption):
         "--sketch", "SKETCH", "What 'sketch' wrote; may be repeated.", multiple=True
     )
     more_sketches: tuple[str, ...] = argument(nargs=-1, reads=True, metavar="[SKETCH]...")
+    verdicts: tuple[str, ...] = reads(
+        "--verdicts",
+        "AUDIT",
+        "With --scores: rows that 'audit' drew, with what was found; may be repeated.",
+        multiple=True,
+    )
     out: str = writes("--out", "PRIOR.json", "By default standard output.", default="-")
 
 
@@ -130,6 +136,7 @@ def estimate_prior(given: EstimatePriorOptions, console: Console) -> None:
     \b
     punoise estimate-prior --scores scores.tsv --out prior.json
     punoise estimate-prior --labeled labeled.csv --unlabeled unlabeled.csv
+    punoise estimate-prior --scores scores.tsv --verdicts audit.tsv --out prior.json
     """
     from ..outputs import check_target, write_json
 
@@ -151,12 +158,15 @@ def estimate_prior(given: EstimatePriorOptions, console: Console) -> None:
 def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch]:
     """Estimate from --scores, from sketches, or from tables that are scored on the way."""
     from ..analysis import analyse
+    from ..audit import read_audits
     from ..engine import open_engine
     from ..estimation import estimate_prior
     from ..scores import Scores
     from ..shards import check_parquet
 
     request = given.request()
+    if given.verdicts:
+        _check_verdicts(given)
     sketches = (*given.sketches, *given.more_sketches)
     scored = rows = None
     if given.scores is not None or sketches:
@@ -175,11 +185,27 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
             return found.prior, found.sketch
         sketch = merged(sketches) if scored is None else scored.checked_sketch(engine)
         notices = () if scored is None else scored.notices
+        audit = None
+        if scored is not None and given.verdicts:
+            audit = read_audits(given.verdicts, scored, sketch)
         with engine.timed("estimate"):
             prior = estimate_prior(
-                sketch, given.method, request.estimation, sample=given.sample, notices=notices
+                sketch,
+                given.method,
+                request.estimation,
+                sample=given.sample,
+                notices=notices,
+                audit=audit,
             )
     return prior, sketch
+
+
+def _check_verdicts(given: EstimatePriorOptions) -> None:
+    """Stop where verdicts would be ignored, or what is not verified could not be told."""
+    if given.scores is None:
+        raise UsageError("--verdicts goes with --scores, in which the verified rows are found")
+    if given.method not in ("auto", "all"):
+        raise UsageError(f"--verdicts goes with --method auto or all, not with {given.method}")
 
 
 def _check_no_tables(given: EstimatePriorOptions) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from html import escape
 
 from ..estimation import CURVE_METHOD
 from ..estimators import ESTIMATORS, Estimate, Interval, Settings
@@ -60,6 +61,7 @@ def render(content: ReportContent) -> str:
             by_method,
             _methods_table(content.prior, names),
         ),
+        *_audit_section(content.prior),
         section(
             "posterior", "Posteriors", _posterior_text(content), _passing_tables(content), posterior
         ),
@@ -261,6 +263,25 @@ def _methods_table(prior: Prior, names: Names) -> str:
         for method, estimate in prior.estimates.items()
     ]
     return table("Estimates by method", ["method", "α", "β", "α⁺", "β⁺"], rows)
+
+
+def _audit_section(prior: Prior) -> list[str]:
+    """What was verified by hand, where something was."""
+    if prior.audit is None:
+        return []
+    text = (
+        f"<p>{count(prior.n_verdicts or 0)} rows were verified by hand, drawn at random within "
+        "strata of the score. What they say of α and β rests on nothing but that the verdicts are "
+        "right. If the posteriors that the rows were drawn by are right, verdicts as far from them "
+        f"as these have a probability of {number(prior.audit['calibration_p'], 3)}.</p>"
+    )
+    keys = ("set", "stratum", "rows", "verdicts", "positive", "expected")
+    rows = [
+        [escape(stratum["set"]), *(number(stratum[key], 4) for key in keys[1:])]
+        for stratum in prior.audit["strata"][:MAX_LISTED]
+    ]
+    head = ["sample", "stratum", "rows", "verified", "positive", "expected by the posteriors"]
+    return [section("audit", "Rows verified", text, table("Verdicts by stratum", head, rows))]
 
 
 def _posterior_text(content: ReportContent) -> str:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..rows import Chunk
 
 
-def _priorities(seed: int, table: int, first_row: int, count: int) -> NDArray[np.uint64]:
+def priorities(seed: int, table: int, first_row: int, count: int) -> NDArray[np.uint64]:
     """A pseudo-random number for each row that depends on its place and the seed only."""
     with np.errstate(over="ignore"):
         x = np.arange(first_row, first_row + count, dtype=np.uint64)
@@ -35,7 +35,7 @@ class RowSample:
         """Offer those rows of a chunk that are wanted."""
         if wanted.any():
             self.seen += int(wanted.sum())
-            priority = _priorities(self.seed, chunk.table, chunk.first_row, len(wanted))
+            priority = priorities(self.seed, chunk.table, chunk.first_row, len(wanted))
             rows = np.arange(chunk.first_row, chunk.first_row + len(wanted))
             self._append(chunk, rows, priority, wanted)
             if len(self) > 1.5 * self.size:

@@ -1,0 +1,163 @@
+"""What verified rows do for alpha and beta, on simulated scores and on real tables.
+
+python benchmarks/evidence_in.py --draws 12
+python benchmarks/evidence_in.py --data DIR --repeats 5
+
+Simulated: normal scores, 1,000 labeled and 10,000 unlabeled rows, at each AUC, alpha and beta. Each
+draw is estimated by `auto` and calibrated; rows are then drawn as `punoise audit` does, with their
+true classes as verdicts. Beside it the exact binomial interval (Clopper and Pearson) of as many
+rows drawn at random. `announced` is the median of |width announced / width found - 1|.
+Real: `<name>.parquet` files with feature columns and `y`, scored by the networks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from accuracy import markdown
+from scipy.stats import beta as beta_law
+from scipy.stats import norm
+
+from pu_noise_cli.calibration import Shares, calibrate
+from pu_noise_cli.estimators import ESTIMATORS, Settings
+from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.stratified import Verified, allot, stratify, width_foreseen
+
+AUCS, ALPHAS, BETAS = (0.75, 0.87, 0.95), (0.02, 0.2, 0.5), (1.0, 0.9, 0.75)
+SIZES = (50, 100, 200)
+AUDITS = 20  # of each estimated draw
+LABELED, UNLABELED = 1000, 10_000
+
+
+def exact_width(positive: int, n: int) -> float:
+    """The width of Clopper and Pearson's 95 % interval."""
+    low = beta_law.ppf(0.025, positive, n - positive + 1) if positive > 0 else 0.0
+    high = beta_law.ppf(0.975, positive + 1, n - positive) if positive < n else 1.0
+    return float(high - low)
+
+
+def audited(
+    posterior: np.ndarray, rows: np.ndarray, cells: np.ndarray, y: np.ndarray, seed: list[int]
+) -> list[dict[str, float]]:
+    """Audits of one sample: posterior and rows by cell, the cell and the class of each row."""
+    rng = np.random.default_rng(seed)
+    stratum, due = stratify(posterior, rows)
+    sizes = np.bincount(stratum, rows).astype(int)
+    share = np.bincount(stratum, rows * posterior) / sizes
+    positive, found = np.bincount(stratum[cells], y, len(due)).astype(int), []
+    for n in SIZES:
+        announced = width_foreseen(n, due, sizes, share)
+        checked = allot(n, due, sizes)
+        for _ in range(AUDITS):
+            verified = Verified(
+                sizes, checked, rng.hypergeometric(positive, sizes - positive, checked)
+            )
+            at_random = rng.hypergeometric(y.sum(), (~y).sum(), min(n, len(y)))
+            low, high = verified.interval
+            found.append(
+                {
+                    "rows": n,
+                    "covered": low <= y.mean() <= high,
+                    "width": high - low,
+                    "at random": exact_width(at_random, min(n, len(y))),
+                    "announced": announced / (high - low) - 1,
+                    "error": abs(verified.estimate - y.mean()),
+                }
+            )
+    return found
+
+
+def of_scores(
+    labeled: np.ndarray, unlabeled: np.ndarray, classes: list[np.ndarray], seed: list[int]
+) -> list[dict[str, object]]:
+    """Audits of unlabeled rows for alpha and of labeled ones for beta, after `auto`."""
+    sketch = Sketch.of(labeled, unlabeled)
+    auto = ESTIMATORS["auto"].estimate(sketch, Settings())
+    found = calibrate(sketch, Shares(auto.alpha, auto.beta, draws=auto.draws or ()))
+    of_unlabeled = found.posterior, sketch.unlabeled, sketch.cells_of(unlabeled), classes[1]
+    of_labeled = found.posterior_labeled, sketch.labeled, sketch.cells_of(labeled), classes[0]
+    return [
+        {"of": name, "without": float(np.ptp(ci)), **one}
+        for name, data, ci in (
+            ("alpha", of_unlabeled, auto.alpha_ci),
+            ("beta", of_labeled, auto.beta_ci),
+        )
+        for one in audited(*data, seed)
+    ]
+
+
+def simulated(cell: tuple[float, float, float], seed: int, index: int) -> list[dict[str, object]]:
+    """One draw of a cell: AUC, alpha and beta."""
+    auc, alpha, beta = cell
+    rng = np.random.default_rng([seed, index, *(int(1000 * x) for x in cell)])
+    classes = [rng.random(LABELED) < beta, rng.random(UNLABELED) < alpha]
+    scores = [rng.normal(size=len(y)) + np.sqrt(2) * norm.ppf(auc) * y for y in classes]
+    place = dict(zip(("AUC", "α", "β"), cell, strict=True))
+    return [place | one for one in of_scores(*scores, classes, [seed, index])]
+
+
+def real(file: Path, seed: int, index: int) -> list[dict[str, object]]:
+    """One draw from a table: a third of its positives is labeled, with a tenth of wrong labels."""
+    import pu_noise_cli
+
+    table = pd.read_parquet(file)
+    x, y = table.drop(columns="y"), table["y"].to_numpy() > 0
+    rng = np.random.default_rng([seed, index])
+    order = rng.permutation(len(y))
+    positives, negatives = order[y[order]], order[~y[order]]
+    count = len(positives) // 3
+    labeled = np.append(positives[:count], negatives[: count // 9])
+    unlabeled = np.append(positives[count:], negatives[count // 9 :])
+    found = pu_noise_cli.estimate(x.iloc[labeled], x.iloc[unlabeled])
+    scores = [frame["score"].to_numpy() for frame in (found.labeled, found.unlabeled)]
+    audits = of_scores(*scores, [y[labeled], y[unlabeled]], [seed, index])
+    return [{"data": file.stem} | one for one in audits]
+
+
+def report(found: pd.DataFrame, by: list[str]) -> str:
+    """Coverage and widths of each cell."""
+    lines = []
+    for name, part in found.groupby("of"):
+        grouped = part.groupby([*by, "rows"])
+        table = grouped[["covered", "width", "at random", "without", "error"]].mean()
+        table["announced"] = grouped["announced"].agg(lambda x: x.abs().median())
+        table["draws"] = grouped.size()
+        rows = {" ".join(map(str, key)): dict(row) for key, row in table.iterrows()}
+        lines += [f"## {name} by verdicts", markdown(rows, " ".join([*by, "verdicts"]))]
+        worst = table["covered"].min(), table["covered"].max()
+        lines.append(f"coverage from {worst[0]:.3f} to {worst[1]:.3f} over the cells\n")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--draws", type=int, default=12)
+    parser.add_argument("--data", type=Path, help="directory of real tables, instead")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=18)
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    with ProcessPoolExecutor(options.processes) as pool:
+        if options.data is not None:
+            files, by = sorted(options.data.glob("*.parquet")), ["data"]
+            tasks = [
+                pool.submit(real, f, options.seed, i) for f in files for i in range(options.repeats)
+            ]
+        else:
+            by = ["AUC", "α", "β"]
+            one = partial(pool.submit, simulated)
+            cells = product(AUCS, ALPHAS, BETAS)
+            tasks = [one(c, options.seed, i) for c in cells for i in range(options.draws)]
+        found = pd.DataFrame([row for task in tasks for row in task.result()])
+    print(report(found, by))
+
+
+if __name__ == "__main__":
+    main()

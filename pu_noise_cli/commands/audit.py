@@ -1,0 +1,150 @@
+"""Rows to verify by hand: `audit`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from ..console import Console
+from ..errors import UsageError
+from ..options import Seeded, Strict
+from ..parameters import NameList, NameLists, command, joined, option, reads, writes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..audit import Design
+    from ..scores import Scores
+    from ..sketch import IntArray
+    from ..tables import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions(Seeded, Strict):
+    scores: str = reads("--scores", "SCORES", "Scores that 'transform' wrote.", required=True)
+    prior: str = reads("--prior", "PRIOR.json", "What 'estimate-prior' wrote.", required=True)
+    rows: int = option(
+        "--rows",
+        "Audit",
+        "Unlabeled rows to draw, for alpha.",
+        type=click.IntRange(0, 10**5),
+        default=100,
+    )
+    labeled_rows: int = option(
+        "--labeled-rows",
+        "Audit",
+        "Labeled rows to draw, for beta.",
+        type=click.IntRange(0, 10**5),
+        default=0,
+    )
+    verdicts: tuple[str, ...] = reads(
+        "--verdicts",
+        "AUDIT",
+        "Earlier audits with the same --scores and --prior: draw other rows; may be repeated.",
+        multiple=True,
+    )
+    keep_columns: NameLists = option(
+        "--keep-columns",
+        "Columns",
+        "Columns to show beside each row: of SCORES, or of the tables that are given.",
+        metavar="A,B,...",
+        type=NameList(),
+        multiple=True,
+    )
+    labeled: str | None = reads("--labeled", "FILE", "Table of labeled rows, for --keep-columns.")
+    unlabeled: str | None = reads(
+        "--unlabeled", "FILE", "Table of unlabeled rows, for --keep-columns."
+    )
+    table: str | None = reads("--table", "FILE", "One table of both, for --keep-columns.")
+    out: str = writes("--out", "AUDIT", "Table to write, to be filled in.", required=True)
+
+
+@command(AuditOptions)
+def audit(given: AuditOptions, console: Console) -> None:
+    """Draw rows to verify by hand, which make alpha sharp.
+
+    Write yes or no into the column 'verdict' and leave it empty where unsure; keep all rows.
+    'estimate-prior --verdicts' then gives alpha with an interval that assumes nothing but that the
+    verdicts are right.
+
+    \b
+    punoise audit --scores scores.tsv --prior prior.json --rows 100 --out audit.tsv
+    punoise estimate-prior --scores scores.tsv --verdicts audit.tsv --out verified.json
+    """
+    import numpy as np
+
+    from ..audit import designs, draw_rows, earlier_rows
+    from ..calibration import calibrate
+    from ..engine import open_engine
+    from ..outputs import check_table_target, write_table
+    from ..prior import read_prior
+    from ..scores import Scores
+
+    check_table_target(given.out)
+    if given.rows + given.labeled_rows == 0:
+        raise UsageError("give --rows or --labeled-rows above 0")
+    prior = read_prior(given.prior)
+    scored = Scores.open(given.scores)
+    tables = _tables(given, scored)
+    with open_engine(None, given.threads, console) as engine:
+        sketch = scored.checked_sketch(engine)
+    shares, notices = prior.shares(sketch)
+    calibration = calibrate(sketch, shares)
+    by_set = designs(calibration)
+    earlier, taken = earlier_rows(given.verdicts, scored, sketch, by_set)
+    wanted = given.rows, given.labeled_rows
+    drawn = draw_rows(scored, sketch, by_set, wanted, taken, earlier, given.seed)
+    drawn = _with_columns(drawn, tables, joined(given.keep_columns), np.asarray(drawn["row"]) - 1)
+    write_table(given.out, drawn.combine_chunks().to_batches()[0])
+    _foretell(given, by_set, console)
+    notices = (*notices, *calibration.notices)
+    console.warn(notices)
+    given.check_strict(notices)
+
+
+def _tables(given: AuditOptions, scored: Scores) -> Sequence[Table]:
+    """The tables that columns are to be taken from, whose rows are those of SCORES in order."""
+    from ..tables import open_table
+
+    pair = given.labeled, given.unlabeled
+    named = given.given("labeled", "unlabeled", "table")
+    if named and not given.keep_columns:
+        raise UsageError(f"{named[0]} goes with --keep-columns")
+    if not named:
+        return scored.rows.tables
+    if given.table is not None:
+        if pair != (None, None):
+            raise UsageError("give either --table, or --labeled and --unlabeled, not both")
+        return [open_table(given.table)]
+    if given.labeled is None or given.unlabeled is None:
+        raise UsageError("give both --labeled and --unlabeled, or --table")
+    return [open_table(given.labeled), open_table(given.unlabeled)]
+
+
+def _with_columns(
+    drawn: pa.Table, tables: Sequence[Table], columns: Sequence[str], rows: IntArray
+) -> pa.Table:
+    from ..audit import COLUMNS, kept_columns
+
+    if clash := set(columns) & set(COLUMNS):
+        raise UsageError(f"--keep-columns: {min(clash)!r} is a column of its own in an audit")
+    if not columns:
+        return drawn
+    kept = kept_columns(tables, columns, rows)
+    for column in columns:
+        drawn = drawn.append_column(column, kept[column])
+    return drawn
+
+
+def _foretell(given: AuditOptions, by_set: tuple[Design, Design], console: Console) -> None:
+    from ..audit import FORETOLD
+
+    for name, wanted, design in zip(
+        ("alpha", "beta"), (given.rows, given.labeled_rows), by_set, strict=True
+    ):
+        if wanted:
+            widths = [f"{w:.3f} after {n}" for n, w in zip(FORETOLD, design.widths(), strict=True)]
+            console.say(f"width  of the interval of {name}: {', '.join(widths)} rows verified")

@@ -1,0 +1,191 @@
+"""What verified rows say of α, of β, and of the posteriors that they had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import InputError, UsageError
+from .estimators import Estimate, Settings
+from .estimators.auto import DRAWS, believed
+from .estimators.belief import GOLDEN, Belief
+from .notices import Notice, declare
+from .prior import MISCALIBRATED
+from .sketch import FloatArray, IntArray, Sketch
+from .stratified import LEVEL, Verified
+
+METHOD = "verdicts"  # in place of a method, where α or β is that of verified rows
+SETS = ("unlabeled", "labeled")
+SIMULATED = 2000
+NOT_CALIBRATED = declare(
+    "posteriors-not-calibrated",
+    "The verdicts do not agree with the posteriors that the rows had when they were drawn.",
+    "Use posteriors made with the alpha and beta that the verdicts gave, and check what the method "
+    "assumes: are the labeled positives typical?",
+)
+
+
+class Verdict(NamedTuple):
+    """One row of AUDIT."""
+
+    place: str  # in the file, for messages
+    row: int | None  # in SCORES from 0, where the file says so
+    id: str
+    labeled: bool
+    stratum: int  # from 0
+    weight: float
+    posterior: float
+    positive: bool | None  # None where nobody knows
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """Verified rows of both samples."""
+
+    verdicts: tuple[Verdict, ...]
+    rows: IntArray  # (n,): the place of each in SCORES
+    counts: tuple[Verified | None, Verified | None]  # of unlabeled and labeled rows drawn
+
+    @property
+    def verified(self) -> tuple[Verified | None, Verified | None]:
+        """The counts of the samples of which some row has a verdict."""
+        unlabeled, labeled = (c if c is not None and c.checked.any() else None for c in self.counts)
+        return unlabeled, labeled
+
+    @property
+    def known(self) -> list[Verdict]:
+        """The rows that have a verdict."""
+        return [verdict for verdict in self.verdicts if verdict.positive is not None]
+
+    def to_json(self, seed: int) -> dict[str, Any]:
+        """The audit as PRIOR.json has it."""
+        return {"calibration_p": self.calibration(seed), "strata": self.strata()}
+
+    def strata(self) -> list[dict[str, Any]]:
+        """What each stratum has, was found to have, and should have by its posteriors."""
+        found = []
+        for labeled, verified in enumerate(self.verified):
+            if verified is None:
+                continue
+            mine = [verdict for verdict in self.known if verdict.labeled == bool(labeled)]
+            strata = [verdict.stratum for verdict in mine]
+            posteriors = [verdict.posterior for verdict in mine]
+            expected = np.bincount(strata, posteriors, len(verified.rows))
+            counts = np.column_stack([verified.rows, verified.checked, verified.positive])
+            found += [
+                {
+                    "set": SETS[labeled],
+                    "stratum": i + 1,
+                    **dict(zip(("rows", "verdicts", "positive"), map(int, row), strict=True)),
+                    "expected": round(float(expected[i]), 6),
+                }
+                for i, row in enumerate(counts)
+            ]
+        return found
+
+    def calibration(self, seed: int) -> float:
+        """How likely verdicts that differ as much from the posteriors are if these are right.
+
+        The differences of the strata, squared in units of their variance, against those of
+        simulated verdicts.
+        """
+        known = self.known
+        p = np.array([verdict.posterior for verdict in known])
+        places = [(verdict.labeled, verdict.stratum) for verdict in known]
+        group = np.unique(places, axis=0, return_inverse=True)[1].ravel()
+        member = (group == np.arange(group.max() + 1)[:, None]).astype(np.float64)
+        variance = member @ (p * (1 - p)) + 1 / 4  # half a row for strata that are quite sure
+
+        def distance(positive: NDArray[np.bool_]) -> FloatArray:
+            return np.asarray((((positive - p) @ member.T) ** 2 / variance).sum(-1))
+
+        rng = np.random.default_rng([seed, 5])
+        simulated = distance(rng.random((SIMULATED, len(p))) < p)
+        seen = distance(np.array([verdict.positive is True for verdict in known]))
+        return float((1 + (simulated >= seen - 1e-9).sum()) / (1 + SIMULATED))
+
+    def notices(self, seed: int) -> tuple[Notice, ...]:
+        """The warning that the posteriors were wrong, where they were."""
+        likely = self.calibration(seed)
+        if likely >= MISCALIBRATED:
+            return ()
+        positive = sum(verdict.positive is True for verdict in self.known)
+        expected = sum(verdict.posterior for verdict in self.known)
+        return (
+            NOT_CALIBRATED(
+                f"{positive} of {len(self.known)} verified rows are positive where the posteriors "
+                f"expected {expected:.1f}, or they are elsewhere among the strata: so far apart "
+                f"with probability {likely:.2g}"
+            ),
+        )
+
+
+# ---- What they say
+
+
+def informed(by_scores: Estimate, audit: Audit, sketch: Sketch, settings: Settings) -> Estimate:
+    """α and β by the verified rows.
+
+    Where nothing was verified of one of them, it is what the scores say of it given the other.
+    """
+    unlabeled, labeled = audit.verified
+    if unlabeled is None and labeled is None:
+        raise InputError(f"{audit.verdicts[0].place}: neither this nor another row has a verdict")
+    if labeled is not None and settings.beta is not None:
+        raise UsageError("--beta holds beta fixed: leave it out where labeled rows were verified")
+    alpha_ci, beta_ci = by_scores.alpha_ci, by_scores.beta_ci
+    if unlabeled is not None and labeled is not None:
+        spread = (0.5 + GOLDEN * np.arange(DRAWS)) % 1
+        pairs = np.column_stack([unlabeled.draws(DRAWS), labeled.quantiles(spread)])
+        alpha, beta = unlabeled.estimate, labeled.estimate
+    else:
+        belief = _given_verdicts(unlabeled, labeled, sketch, settings)
+        pairs = np.array(belief.draws(DRAWS))
+        alpha, beta = float(belief.alphas(np.array([0.5]))[0]), belief.means[1]
+        alpha_ci, beta_ci = belief.interval(LEVEL)
+    if unlabeled is not None:
+        alpha, alpha_ci = unlabeled.estimate, unlabeled.interval
+    if labeled is not None:
+        beta, beta_ci = labeled.estimate, labeled.interval
+    return Estimate(
+        alpha=alpha,
+        beta=beta,
+        alpha_plus=min(alpha / beta, 1.0),
+        beta_plus=min((1 - beta) / (1 - alpha), 1.0),
+        alpha_ci=alpha_ci,
+        beta_ci=beta_ci,
+        alpha_ci_sampling=alpha_ci if unlabeled is not None else by_scores.alpha_ci_sampling,
+        assumed=by_scores.assumed if unlabeled is None else None,
+        draws=tuple((float(a), float(max(a, b))) for a, b in pairs),
+        notices=audit.notices(settings.seed),
+    )
+
+
+def _given_verdicts(
+    unlabeled: Verified | None, labeled: Verified | None, sketch: Sketch, settings: Settings
+) -> Belief:
+    """The belief whose α, or whose β, is that of the verdicts, and the other what it then is."""
+    if unlabeled is not None:
+        settings = replace(settings, purity=0.0, alpha_between=None)
+        belief, _, _ = believed(sketch, settings)
+        share = _shares_at(belief.alpha, unlabeled.draws(DRAWS))[:, None]
+        return replace(belief, mass=_conditional(belief.mass, 1) * share)
+    assert labeled is not None
+    belief, _, _ = believed(sketch, replace(settings, beta_between=None))
+    share = _shares_at(belief.beta, labeled.draws(DRAWS))
+    return replace(belief, mass=_conditional(belief.mass, 0) * share)
+
+
+def _shares_at(nodes: FloatArray, values: FloatArray) -> FloatArray:
+    """The share of values that are nearest to each of the nodes, shape (nodes,)."""
+    nearest = np.searchsorted((nodes[1:] + nodes[:-1]) / 2, values)
+    return np.bincount(nearest, minlength=len(nodes)) / len(values)
+
+
+def _conditional(mass: FloatArray, axis: int) -> FloatArray:
+    """Masses that sum to 1 along an axis, even where there was none."""
+    least = np.finfo(np.float64).tiny * 1e20
+    return np.asarray((mass + least) / (mass + least).sum(axis, keepdims=True))
