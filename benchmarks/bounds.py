@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import warnings
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 import numpy as np
 import pandas as pd
-import simulator
 from accuracy import markdown
-from sbc import plausible
+from sbc import sampled
 
 from pu_noise_cli.calibration import calibrate, lr_bounds, posterior_bounds, replicates
 from pu_noise_cli.estimation import estimate_prior
@@ -33,11 +31,7 @@ LEVEL = 5.0  # a likelihood ratio
 
 def one(seed: int, index: int) -> dict[str, float]:
     """Whether the bounds of one sample hold at each place."""
-    rng = np.random.default_rng([seed, index])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a classifier that did not converge is as good as any
-        classes, sizes = plausible(rng)
-    problem = simulator.draw(classes, *simulator.draw_shares(rng), *sizes, rng)
+    classes, problem = sampled(seed, index)
     sketch = problem.sketch
     cells = sketch.edges.astype(int)  # problems are on the cells of their classes
     f1, f0 = classes.positives[cells], classes.negatives[cells]

@@ -70,13 +70,18 @@ def plausible(rng: Rng) -> tuple[simulator.Classes, tuple[int, int]]:
             return classes, sizes
 
 
-def one(seed: int, index: int) -> dict[str, float]:
-    """The truth and what is said of it."""
+def sampled(seed: int, index: int) -> tuple[simulator.Classes, simulator.Problem]:
+    """Classes of a left-out family, and samples of them."""
     rng = np.random.default_rng([seed, index])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a classifier that did not converge is as good as any
         classes, sizes = plausible(rng)
-    problem = simulator.draw(classes, *simulator.draw_shares(rng), *sizes, rng)
+    return classes, simulator.draw(classes, *simulator.draw_shares(rng), *sizes, rng)
+
+
+def one(seed: int, index: int) -> dict[str, float]:
+    """The truth and what is said of it."""
+    _, problem = sampled(seed, index)
     sketch, default = problem.sketch, Settings().purity
     found = {
         "alpha": problem.alpha,
