@@ -418,6 +418,23 @@ def test_half_a_character_in_a_prior(punoise, scores, tmp_path):
     punoise("report", tmp_path / "p.json", "--prior", tmp_path / "p.json", "--out", "-")
 
 
+def test_infinite_counts_in_a_provenance(punoise, tables, tmp_path):
+    out = tmp_path / "out"
+    punoise("run", *tables, *FAST, "--out-dir", out)
+    document = json.loads((out / "provenance.json").read_text())
+    document["columns"][0]["values"] = float("inf")
+    (tmp_path / "p.json").write_text(json.dumps(document))
+    report = ["report", "--scores", out / "scores.parquet", "--prior", out / "prior.json"]
+    punoise(*report, "--provenance", tmp_path / "p.json", "--out", "-", expect=3)
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.int64()], ids=str)
+def test_a_set_of_another_type_is_bad_input(kind, punoise, tmp_path):
+    rows = {"id": ["a"] * 50, "set": pa.array([None] * 50, kind), "score": np.arange(50.0)}
+    pq.write_table(pa.table(rows), tmp_path / "s.parquet")
+    punoise("estimate-prior", "--scores", tmp_path / "s.parquet", expect=3)
+
+
 def test_a_packed_document_is_bounded(punoise, scores, tmp_path):
     (tmp_path / "p.json").write_bytes(gzip.compress(b" " * (1 << 25)))
     options = ("--prior", tmp_path / "p.json", "--out", tmp_path / "q.tsv")

@@ -72,7 +72,7 @@ class Provenance:
             raise InputError(f"{file}: not a {SCHEMA} document")
         try:
             return cls._checked(value)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(f"{file}: not a whole {SCHEMA} document ({error!r})") from None
 
     @classmethod
