@@ -66,6 +66,7 @@ OF_INPUT = {errno.EINVAL, errno.EFBIG, errno.EOVERFLOW, errno.ESPIPE}  # a place
 NO_MEMORY = (
     *("not enough memory", "out of memory", "Cannot allocate memory", "can't start new thread"),
     *("Failed to launch worker thread", "Resource temporarily unavailable"),
+    "failed to map segment",  # of a library that is loaded
 )
 
 

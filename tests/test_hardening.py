@@ -24,7 +24,7 @@ import pytest
 from pu_noise_cli import archive, files, staging, tables
 from pu_noise_cli.archive import load_sketch, save_sketch, write_archive
 from pu_noise_cli.calibration import Shares, calibrate
-from pu_noise_cli.errors import InputError, MachineError, UsageError, printable
+from pu_noise_cli.errors import InputError, MachineError, UsageError, of_system, printable
 from pu_noise_cli.sketch import Sketch
 from pu_noise_cli.transform.store import FORMAT, load_model
 
@@ -84,6 +84,11 @@ def test_the_machine_s_fault_is_never_written_as_a_failure(
     assert result.err.startswith("punoise: error: ")
     assert not (tmp_path / "p.json").exists()
     assert not (tmp_path / "out").exists()
+
+
+def test_no_memory_for_a_library_is_the_machines_fault():
+    fault = of_system("sklearn", ImportError("_loss.so: failed to map segment from shared object"))
+    assert isinstance(fault, MachineError)
 
 
 def test_a_process_out_of_memory_does_not_exit_with_0(scores, tmp_path):
