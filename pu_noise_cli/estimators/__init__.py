@@ -1,6 +1,6 @@
 """The estimators of α and β, one file per method."""
 
-from . import alphamax, auto, bound, elkan_noto, msgmm, multivariate
+from . import alphamax, auto, bound, elkan_noto, msgmm, multivariate, subclasses
 from .base import ESTIMATORS, Curve, Estimate, Estimator, Interval, Samples, Settings
 
 __all__ = [
@@ -17,4 +17,5 @@ __all__ = [
     "elkan_noto",
     "msgmm",
     "multivariate",
+    "subclasses",
 ]
