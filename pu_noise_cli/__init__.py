@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,12 +37,13 @@ __all__ = ["Estimated", "__version__", "estimate"]
 class Estimated:
     """What two tables say of α and β, and of each of their rows.
 
-    `labeled` and `unlabeled` hold the columns of POSTERIOR (score, tau, posterior, lr, fdr) for the
-    rows of either table, in their order and with their index.
+    `labeled`, `unlabeled` and `negatives` hold the columns of POSTERIOR (score, tau, posterior, lr,
+    fdr) for the rows of each table, in their order and with their index.
     """
 
     labeled: pd.DataFrame
     unlabeled: pd.DataFrame
+    negatives: pd.DataFrame | None
     rows: Rows
     analysis: Analysis
     calibration: Calibration
@@ -66,7 +67,7 @@ class Estimated:
 
     @property
     def beta(self) -> float:
-        """The share of positives among the labeled rows."""
+        """The share of the labeled rows that are what the labels say."""
         return self.answer.beta
 
     @property
@@ -117,6 +118,8 @@ def estimate(
     labeled: TableLike,
     unlabeled: TableLike,
     *,
+    negatives: TableLike | None = None,
+    labeled_are: Literal["positives", "negatives"] = "positives",
     features: Sequence[str] = (),
     drop_columns: Sequence[str] = (),
     group_column: str | None = None,
@@ -133,22 +136,31 @@ def estimate(
     seed: int = 0,
     threads: int = 1,
 ) -> Estimated:
-    """α, β and posteriors from a table of labeled positives and one of unlabeled rows.
+    """α, β and posteriors from a table of labeled rows and one of unlabeled rows.
 
-    The options are those of `punoise run`, and so are the numbers. Tables that cannot be used raise
-    errors.InputError, those that give no estimate errors.EstimationError.
+    A third table may hold known negatives. The options are those of `punoise run`, and so are the
+    numbers. Tables that cannot be used raise errors.InputError, those that give no estimate
+    errors.EstimationError.
     """
     from threadpoolctl import threadpool_limits
 
     from .analysis import Request, analyse
     from .calibration import calibrate
     from .engine import Engine, Local
+    from .errors import UsageError
     from .estimators import Settings
     from .rows import Rows
+    from .sketch import LABELED, NEGATIVE, SETS, UNLABELED
     from .transform.training import TransformSettings
 
+    given = {LABELED: labeled, UNLABELED: unlabeled}
+    if negatives is not None:
+        if labeled_are == "negatives":
+            raise UsageError("known negatives go with labeled positives")
+        given[NEGATIVE] = negatives
     rows = Rows.matched(
-        [_table("labeled", labeled), _table("unlabeled", unlabeled)],
+        [_table(SETS[code], table) for code, table in given.items()],
+        sets=list(given),
         features=features if score_column is None else (score_column,),
         drop=drop_columns,
         group_column=group_column,
@@ -157,6 +169,7 @@ def estimate(
         classifier=classifier,
         train=False if score_column is not None else transform,
         lower_is_positive=lower_is_positive,
+        labeled_negatives=labeled_are == "negatives",
         max_train_rows=max_train_rows,
         na=tuple(na),
         categorical=tuple(categorical),
@@ -169,21 +182,22 @@ def estimate(
         analysis = analyse(rows, request, Engine(Local(threads)))
         calibration = calibrate(analysis.sketch, analysis.prior.shares(analysis.sketch)[0])
         frames, doubtful = _posteriors(rows, analysis, calibration, threads)
-    ours = _indexed(frames[0], labeled)
-    others = _indexed(frames[1].drop(columns="posterior_labeled"), unlabeled)
-    return Estimated(ours, others, rows, analysis, calibration, doubtful)
+    ours, *others = (_indexed(f, t) for f, t in zip(frames, given.values(), strict=True))
+    others = [frame.drop(columns="posterior_labeled") for frame in others]
+    known = others[1] if len(others) > 1 else None
+    return Estimated(ours, others[0], known, rows, analysis, calibration, doubtful)
 
 
 def _posteriors(
     rows: Rows, analysis: Analysis, calibration: Calibration, threads: int
 ) -> tuple[list[pd.DataFrame], DoubtfulRows]:
-    """The frame of either table, and the labels to check first."""
+    """The frame of each table, and the labels to check first."""
     import numpy as np
 
     from .posteriors import DoubtfulRows
 
-    scores: list[list[Any]] = [[], []]
-    doubtful = DoubtfulRows()
+    scores: list[list[Any]] = [[] for _ in rows.tables]
+    doubtful = DoubtfulRows(labeled_negatives=analysis.prior.labeled_negatives)
     for chunk, found in analysis.trained.scorer.score_all(rows, threads):
         scores[chunk.table].append(found)
         doubtful.add(rows.ids(chunk), found, chunk.labeled, chunk.first_row)
