@@ -11,7 +11,7 @@ found.report("report.html")
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from .analysis import Analysis
+    from .analysis import Analysis, Request
     from .calibration import Calibration
     from .estimators import Estimate
     from .notices import Notice
@@ -142,34 +142,23 @@ def estimate(
     numbers. Tables that cannot be used raise errors.InputError, those that give no estimate
     errors.EstimationError.
     """
-    from threadpoolctl import threadpool_limits
-
-    from .analysis import Request, analyse
-    from .calibration import calibrate
-    from .engine import Engine, Local
+    from .analysis import Request
     from .errors import UsageError
     from .estimators import Settings
-    from .rows import Rows
-    from .sketch import LABELED, NEGATIVE, SETS, UNLABELED
+    from .sketch import LABELED, NEGATIVE, UNLABELED
     from .transform.training import TransformSettings
 
-    given = {LABELED: labeled, UNLABELED: unlabeled}
-    if negatives is not None:
-        if labeled_are == "negatives":
-            raise UsageError("known negatives go with labeled positives")
-        given[NEGATIVE] = negatives
-    rows = Rows.matched(
-        [_table(SETS[code], table) for code, table in given.items()],
-        sets=list(given),
-        features=features if score_column is None else (score_column,),
-        drop=drop_columns,
-        group_column=group_column,
-    )
+    turned = labeled_are == "negatives"
+    if negatives is not None and turned:
+        raise UsageError("known negatives go with labeled positives")
+    given = {LABELED: labeled, UNLABELED: unlabeled, NEGATIVE: negatives}
+    features = features if score_column is None else (score_column,)
+    rows = _rows(given, features=features, drop=drop_columns, group_column=group_column)
     settings = TransformSettings(
         classifier=classifier,
         train=False if score_column is not None else transform,
         lower_is_positive=lower_is_positive,
-        labeled_negatives=labeled_are == "negatives",
+        labeled_negatives=turned,
         max_train_rows=max_train_rows,
         na=tuple(na),
         categorical=tuple(categorical),
@@ -177,15 +166,38 @@ def estimate(
         threads=threads,
         only_to_learn=() if group_column is None else ("group_column",),
     )
-    request = Request(settings, Settings(beta=beta, seed=seed), method, sample)
+    estimation = Settings(beta=beta, seed=seed, labeled_negatives=turned)
+    request = Request(settings, estimation, method, sample)
+    return _estimated(rows, given, request, threads)
+
+
+def _estimated(
+    rows: Rows, given: Mapping[int, TableLike | None], request: Request, threads: int
+) -> Estimated:
+    """What the rows of tables in memory, given by the codes of their sets, say."""
+    from threadpoolctl import threadpool_limits
+
+    from .analysis import analyse
+    from .calibration import calibrate
+    from .engine import Engine, Local
+    from .sketch import LABELED, NEGATIVE, UNLABELED
+
     with threadpool_limits(1, user_api="blas"):  # see blas.py
         analysis = analyse(rows, request, Engine(Local(threads)))
         calibration = calibrate(analysis.sketch, analysis.prior.shares(analysis.sketch)[0])
         frames, doubtful = _posteriors(rows, analysis, calibration, threads)
-    ours, *others = (_indexed(f, t) for f, t in zip(frames, given.values(), strict=True))
-    others = [frame.drop(columns="posterior_labeled") for frame in others]
-    known = others[1] if len(others) > 1 else None
-    return Estimated(ours, others[0], known, rows, analysis, calibration, doubtful)
+    indexed = {code: _indexed(f, given[code]) for code, f in zip(rows.sets, frames, strict=True)}
+    found = (indexed[LABELED], indexed[UNLABELED], indexed.get(NEGATIVE))
+    return Estimated(*found, rows, analysis, calibration, doubtful)
+
+
+def _rows(given: Mapping[int, TableLike | None], **columns: Any) -> Rows:
+    """The rows of tables in memory, by the code of their set."""
+    from .rows import Rows
+    from .sketch import SETS
+
+    tables = {code: _table(SETS[code], t) for code, t in given.items() if t is not None}
+    return Rows.matched(list(tables.values()), sets=list(tables), **columns)
 
 
 def _posteriors(
@@ -201,7 +213,8 @@ def _posteriors(
     for chunk, found in analysis.trained.scorer.score_all(rows, threads):
         scores[chunk.table].append(found)
         doubtful.add(rows.ids(chunk), found, chunk.labeled, chunk.first_row)
-    return [_frame(calibration, np.concatenate(part)) for part in scores], doubtful
+    frames = [_frame(calibration, np.concatenate(part)) for part in scores]
+    return [frames[0], *(f.drop(columns="posterior_labeled") for f in frames[1:])], doubtful
 
 
 def _frame(calibration: Calibration, scores: np.ndarray[Any, Any]) -> pd.DataFrame:
