@@ -1,9 +1,8 @@
-"""Tables to a trained model: sample the rows, encode and scale them, train the classifier."""
+"""A survey of tables to a trained model: encode and scale the sample, train the classifier."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -13,16 +12,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..encoding import Encoding, Profiler
+from ..encoding import Encoding
 from ..errors import InputError, UsageError
 from ..notices import Notice, declare
 from ..rows import Chunk, Rows
 from . import CLASSIFIERS
 from .base import Fit, Progress, Training
 from .crossfit import FOLDS, cross_fit
-from .row_sample import RowSample
 from .scaling import fit_scaling
 from .scoring import HonestScorer, ScoreModel, TrainingFile
+from .survey import Survey, SurveyRows
 
 MIN_ROWS = 20
 MAX_TRAIN_VALUES = 1 << 25  # in the feature matrix: wide tables train on fewer rows
@@ -59,6 +58,7 @@ class Trained:
     n_labeled: int
     n_unlabeled: int
     columns: list[dict[str, Any]]
+    digests: Mapping[str, str]  # SHA-256 of the files of the tables, by path; if wanted
     notices: tuple[Notice, ...]
 
     @property
@@ -71,31 +71,33 @@ class Trained:
         return self.model.model is not None
 
 
+def survey_step(rows: Rows, settings: TransformSettings, digests: bool = False) -> SurveyRows:
+    """The pass over all rows that training begins with; it can find the files' digests too."""
+    _check_width(rows, len(rows.features))
+    size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features))
+    return SurveyRows(size, settings.seed, settings.na, settings.categorical, digests)
+
+
 def train(
-    rows: Rows, settings: TransformSettings, progress: Progress = lambda share: None
+    rows: Rows,
+    survey: Survey,
+    settings: TransformSettings,
+    progress: Progress = lambda share: None,
 ) -> Trained:
     """Learn to tell labeled from unlabeled rows, on a sample where there are many."""
-    _check_width(rows, len(rows.features))
-    profiler = Profiler(rows, settings.na, settings.categorical)
-    size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features))
-    labeled, unlabeled = RowSample(size // 2, settings.seed), RowSample(size, settings.seed)
-    seen: Counter[tuple[int, str]] = Counter()
-    group = [] if rows.group_column is None else [rows.group_column]
-    for chunk in rows.chunks([*rows.features, *group]):
-        seen[chunk.table, chunk.file] += chunk.batch.num_rows
-        profiler.add(chunk)
-        rows.groups(chunk)  # all must have one, whether sampled or not
-        labeled.add(chunk, chunk.labeled)
-        unlabeled.add(chunk, ~chunk.labeled)
+    profiler, labeled, unlabeled = survey.profiler, survey.labeled, survey.others
     check_sizes(rows.tables[0].name, labeled.seen, unlabeled.seen, rows.tables[-1].name)
     profiler.finish(rows)
-    labeled.cut(size // 2)
-    unlabeled.cut(size - len(labeled))
+    unlabeled.cut(unlabeled.size - len(labeled))
     encoding, notices = profiler.encoding()
     trained = partial(
-        Trained, n_labeled=labeled.seen, n_unlabeled=unlabeled.seen, columns=profiler.summary()
+        Trained,
+        n_labeled=labeled.seen,
+        n_unlabeled=unlabeled.seen,
+        columns=profiler.summary(),
+        digests=survey.digests,
     )
-    scorer = partial(HonestScorer, files=_files(rows, seen), group_column=rows.group_column)
+    scorer = partial(HonestScorer, files=_files(rows, survey.seen), group_column=rows.group_column)
     if _is_score(encoding, settings):
         as_it_is = scorer(
             model=ScoreModel(encoding, lower_is_positive=settings.lower_is_positive),
