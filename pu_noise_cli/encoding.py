@@ -98,8 +98,12 @@ class Encoding:
 
     def encode(self, chunk: Chunk) -> NDArray[np.float64]:
         """The matrix of a chunk, shape (n, features); NaN where a number is missing."""
+        return np.stack(self.encode_columns(chunk)).T  # each column in one piece
+
+    def encode_columns(self, chunk: Chunk) -> list[NDArray[np.float64]]:
+        """The columns of that matrix, each of shape (n,), most of them without a copy."""
         parts = [_encode_column(chunk, column, self.na) for column in self.columns]
-        return np.concatenate(parts).T  # each column in one piece
+        return [values for part in parts for values in part]
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
