@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from pu_noise_cli import encoding
 from pu_noise_cli.engine import Engine, Local
 from pu_noise_cli.rows import Rows
 from pu_noise_cli.shards import Job
+from pu_noise_cli.sketch import LABELED, NEGATIVE, UNLABELED
 from pu_noise_cli.tables import open_table
 from pu_noise_cli.transform.survey import Survey, SurveyRows
 
@@ -43,7 +45,9 @@ def rows(tmp_path: Path) -> Rows:
     (tmp_path / "u").mkdir()
     for i, n in enumerate(SIZES):
         frame(n, i + 1).to_parquet(tmp_path / "u" / f"{i}.parquet", row_group_size=100)
-    return Rows.matched([open_table(str(tmp_path / "l.parquet")), open_table(str(tmp_path / "u"))])
+    frame(60, 9).to_parquet(tmp_path / "n.parquet")
+    tables = [open_table(str(tmp_path / name)) for name in ("l.parquet", "u", "n.parquet")]
+    return Rows.matched(tables, sets=(LABELED, UNLABELED, NEGATIVE))
 
 
 def in_parts(step: SurveyRows, rows: Rows, groups: list[list[int]]) -> Survey:
@@ -65,6 +69,7 @@ def content(survey: Survey, rows: Rows) -> dict[str, object]:
         "seen": [(sample.seen, len(sample)) for sample in samples] + [dict(survey.seen)],
         "places": [sample.places.tolist() for sample in samples],
         "rows": [[b.to_pylist() for c in s.chunks for b in [c.batch]] for s in samples],
+        "negatives": survey.negatives,
         "digests": survey.digests,
     }
 
@@ -81,7 +86,7 @@ def flat(found: dict[str, object]) -> dict[str, object]:
     return {**found, "rows": rows, "levels": levels}
 
 
-GROUPS = ([[0], [1], [2], [3], [4]], [[0, 1, 2, 3, 4]], [[0, 1], [2, 3, 4]])
+GROUPS = ([[0], [1], [2], [3], [4], [5]], [[0, 1, 2, 3, 4, 5]], [[0, 1], [2, 3, 4], [5]])
 
 
 @pytest.mark.parametrize("size", [100, 1000, 10_000])
@@ -91,7 +96,8 @@ def test_surveys_of_parts_merge_to_that_of_the_whole(rows, size, groups):
     whole = step(Job(rows), lambda n: None, 1)
     expected = flat(content(step.merge([whole]), rows))
     assert flat(content(in_parts(step, rows, groups), rows)) == expected
-    assert expected["summary"][-1] == {
+    assert expected["negatives"] == 60
+    assert expected["summary"][-2] == {
         "column": "mixed",
         "table": rows.tables[1].name,
         "kind": "category",
@@ -126,13 +132,13 @@ def test_merging_leaves_the_parts_as_they_are(rows):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_pass_gives_the_digest_of_every_file(rows, threads, tmp_path):
     pd.DataFrame(columns=NAMES, dtype=float).to_parquet(tmp_path / "u" / "none.parquet")
-    rows = Rows.matched([rows.tables[0], open_table(str(tmp_path / "u"))])
+    rows = replace(rows, tables=(rows.tables[0], open_table(str(tmp_path / "u")), rows.tables[2]))
     seen: list[int] = []
     found = SurveyRows(100, seed=0, digests=True)(Job(rows), seen.append, threads)
-    files = [tmp_path / "l.parquet", *sorted((tmp_path / "u").iterdir())]
+    files = [*tmp_path.glob("*.parquet"), *(tmp_path / "u").iterdir()]
     expected = {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
     assert found.digests == expected
-    assert sum(seen) == 300 + sum(SIZES)
+    assert sum(seen) == 300 + sum(SIZES) + 60
     assert not SurveyRows(100, seed=0)(Job(rows), seen.append, 1).digests
 
 
@@ -152,4 +158,4 @@ def test_a_file_is_digested_once(rows, monkeypatch, tmp_path):
     for table in rows.tables:
         for shard in table.shards:
             assert shard.sha256() == digest(Path(shard.path).read_bytes()).hexdigest()
-    assert opened == ["digest"] * (1 + len(SIZES))
+    assert opened == ["digest"] * (2 + len(SIZES))

@@ -15,6 +15,7 @@ from ..engine import RowsDone
 from ..files import Shard
 from ..rows import Rows
 from ..shards import Job
+from ..sketch import NEGATIVE
 from .row_sample import RowSample
 
 
@@ -24,7 +25,8 @@ class Survey:
 
     profiler: Profiler
     labeled: RowSample
-    others: RowSample
+    others: RowSample  # unlabeled rows and known negatives
+    negatives: int = 0  # how many of those that were seen are known negatives
     seen: Counter[tuple[int, str]] = field(default_factory=Counter)  # rows, by table and file
     digests: dict[str, str] = field(default_factory=dict)  # SHA-256 of files, by path; if wanted
 
@@ -57,6 +59,7 @@ class SurveyRows:
                 rows.groups(chunk)  # all must have one, whether sampled or not
                 survey.labeled.add(chunk, chunk.labeled)
                 survey.others.add(chunk, ~chunk.labeled)
+                survey.negatives += int((chunk.sets == NEGATIVE).sum())
                 done(chunk.batch.num_rows)
             if digests is not None:
                 survey.digests = digests.found()
@@ -71,6 +74,7 @@ class SurveyRows:
             Profiler.merged([part.profiler for part in results]),
             RowSample.merged([part.labeled for part in results]),
             RowSample.merged([part.others for part in results]),
+            sum(part.negatives for part in results),
             sum((part.seen for part in results), Counter()),
             {path: digest for part in results for path, digest in part.digests.items()},
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from ..encoding import Encoding
 from ..errors import InputError, UsageError
 from ..notices import Notice, declare
 from ..rows import Chunk, Rows
+from ..sketch import NEGATIVE, SETS, UNLABELED, IntArray
 from . import CLASSIFIERS
 from .base import Fit, Progress, Training
 from .crossfit import FOLDS, cross_fit
@@ -42,6 +43,7 @@ class TransformSettings:
     classifier: str = "standard"
     train: bool | None = None  # False: the one feature is the score; None: if there is just one
     lower_is_positive: bool = False
+    labeled_negatives: bool = False  # a learned score is then turned round
     max_train_rows: int = 100_000
     na: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
@@ -55,8 +57,7 @@ class Trained:
     """What training gives: the scorer, and what was noticed about the rows."""
 
     scorer: HonestScorer
-    n_labeled: int
-    n_unlabeled: int
+    counts: Sequence[int]  # of the rows of each set
     columns: list[dict[str, Any]]
     digests: Mapping[str, str]  # SHA-256 of the files of the tables, by path; if wanted
     notices: tuple[Notice, ...]
@@ -85,19 +86,19 @@ def train(
     progress: Progress = lambda share: None,
 ) -> Trained:
     """Learn to tell labeled from unlabeled rows, on a sample where there are many."""
-    profiler, labeled, unlabeled = survey.profiler, survey.labeled, survey.others
-    check_sizes(rows.tables[0].name, labeled.seen, unlabeled.seen, rows.tables[-1].name)
+    profiler, labeled, others = survey.profiler, survey.labeled, survey.others
+    counts = (others.seen - survey.negatives, labeled.seen, survey.negatives)
+    check_sizes(rows.names_of_sets, counts)
     profiler.finish(rows)
-    unlabeled.cut(unlabeled.size - len(labeled))
+    others.cut(others.size - len(labeled))
     encoding, notices = profiler.encoding()
-    trained = partial(
-        Trained,
-        n_labeled=labeled.seen,
-        n_unlabeled=unlabeled.seen,
-        columns=profiler.summary(),
-        digests=survey.digests,
+    trained = partial(Trained, counts=counts, columns=profiler.summary(), digests=survey.digests)
+    scorer = partial(
+        HonestScorer,
+        files=_files(rows, survey.seen),
+        sets=rows.sets,
+        group_column=rows.group_column,
     )
-    scorer = partial(HonestScorer, files=_files(rows, survey.seen), group_column=rows.group_column)
     if _is_score(encoding, settings):
         as_it_is = scorer(
             model=ScoreModel(encoding, lower_is_positive=settings.lower_is_positive),
@@ -106,13 +107,13 @@ def train(
         )
         return trained(scorer=as_it_is, notices=tuple(notices))
     _check_width(rows, len(encoding.feature_names))
-    chunks = labeled.chunks + unlabeled.chunks
+    chunks = labeled.chunks + others.chunks
     raw = np.concatenate([encoding.encode(chunk) for chunk in chunks])
     scaling = fit_scaling(raw)
-    is_labeled = np.repeat([True, False], [len(labeled), len(unlabeled)])
+    is_labeled = np.repeat([True, False], [len(labeled), len(others)])
     names = _group_names(rows, chunks)
     training = Training(scaling.apply(raw), is_labeled, _group_numbers(names))
-    sampled = len(is_labeled) < labeled.seen + unlabeled.seen
+    sampled = len(is_labeled) < sum(counts)
     cross_fitted = names is not None and sampled
     fits = FOLDS + 1 if cross_fitted else 1
 
@@ -127,9 +128,15 @@ def train(
     crossed = cross_fit(training, names, settings.seed, fit_part) if cross_fitted else None
     fit = fit_part(training, fits - 1)
     learned = scorer(
-        model=ScoreModel(encoding, settings.classifier, scaling, fit.model),
-        places=np.concatenate([labeled.places, unlabeled.places]),
-        scores=fit.scores,
+        model=ScoreModel(
+            encoding,
+            settings.classifier,
+            scaling,
+            fit.model,
+            labeled_negatives=settings.labeled_negatives,
+        ),
+        places=np.concatenate([labeled.places, others.places]),
+        scores=1 - fit.scores if settings.labeled_negatives else fit.scores,
         cross_fit=crossed,
     )
     return trained(scorer=learned, notices=(*notices, *_leaks(encoding, training)))
@@ -157,14 +164,16 @@ def _files(rows: Rows, seen: Mapping[tuple[int, str], int]) -> tuple[tuple[Train
     return tuple(tables)
 
 
-def check_sizes(name: str, n_labeled: int, n_unlabeled: int, other: str | None = None) -> None:
-    """Stop where either sample is too small to say anything; `other` has the unlabeled rows."""
-    for kind, count, file in (
-        ("labeled", n_labeled, name),
-        ("unlabeled", n_unlabeled, other or name),
-    ):
-        if count < MIN_ROWS:
-            raise InputError(f"{file}: {count} {kind} rows; at least {MIN_ROWS} are needed")
+def check_sizes(names: str | Sequence[str], counts: Sequence[int] | IntArray) -> None:
+    """Stop where a set is too small to say anything; `names` are the file's, or each set's.
+
+    There need be no known negatives and, where there are, no unlabeled rows.
+    """
+    names = [names] * len(SETS) if isinstance(names, str) else names
+    for code, (kind, count) in enumerate(zip(SETS, counts, strict=True)):
+        absent = count == 0 and (code == NEGATIVE or (code == UNLABELED and counts[NEGATIVE] > 0))
+        if count < MIN_ROWS and not absent:
+            raise InputError(f"{names[code]}: {count} {kind} rows; at least {MIN_ROWS} are needed")
 
 
 def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
