@@ -107,9 +107,7 @@ class Estimated:
         from .report.content import content_of_run
         from .report.page import render
 
-        shards = [shard for table in self.rows.tables for shard in table.shards]
-        digests = {shard.path: shard.sha256() for shard in shards}
-        made_of = provenance(self.rows, digests, self.analysis.trained, {}, {})
+        made_of = provenance(self.rows, self.analysis.trained, {}, {})
         content = content_of_run(self.analysis.prior, self.calibration, self.doubtful, made_of)
         write_text(str(file), render(content))
 
