@@ -149,7 +149,7 @@ def estimate(
     turned = labeled_are == "negatives"
     if negatives is not None and turned:
         raise UsageError("known negatives go with labeled positives")
-    given = {LABELED: labeled, UNLABELED: unlabeled, NEGATIVE: negatives}
+    given = {LABELED: labeled, NEGATIVE: negatives, UNLABELED: unlabeled}
     features = features if score_column is None else (score_column,)
     rows = _rows(given, features=features, drop=drop_columns, group_column=group_column)
     settings = TransformSettings(

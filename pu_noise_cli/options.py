@@ -197,7 +197,8 @@ class TableOptions(Seeded, LabelsOption):
         """The names of the tables, and the set that each has the rows of."""
         from .sketch import LABELED, NEGATIVE, UNLABELED
 
-        by_set = {LABELED: self.labeled, UNLABELED: self.unlabeled, NEGATIVE: self.negatives}
+        # in the order of their names, which is that of the files of shards
+        by_set = {LABELED: self.labeled, NEGATIVE: self.negatives, UNLABELED: self.unlabeled}
         given = {code: name for code, name in by_set.items() if name is not None}
         if self.table is not None:
             if given:

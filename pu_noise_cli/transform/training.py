@@ -127,18 +127,11 @@ def train(
 
     crossed = cross_fit(training, names, settings.seed, fit_part) if cross_fitted else None
     fit = fit_part(training, fits - 1)
-    learned = scorer(
-        model=ScoreModel(
-            encoding,
-            settings.classifier,
-            scaling,
-            fit.model,
-            labeled_negatives=settings.labeled_negatives,
-        ),
-        places=np.concatenate([labeled.places, others.places]),
-        scores=1 - fit.scores if settings.labeled_negatives else fit.scores,
-        cross_fit=crossed,
-    )
+    turned = settings.labeled_negatives
+    model = ScoreModel(encoding, settings.classifier, scaling, fit.model, labeled_negatives=turned)
+    places = np.concatenate([labeled.places, others.places])
+    scores = model.turned(fit.scores)
+    learned = scorer(model=model, places=places, scores=scores, cross_fit=crossed)
     return trained(scorer=learned, notices=(*notices, *_leaks(encoding, training)))
 
 
