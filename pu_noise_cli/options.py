@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .estimators import Settings
     from .prior import Prior
     from .rows import Rows
+    from .tables import Table
     from .transform.training import TransformSettings
 
 
@@ -60,6 +61,12 @@ class OnFailure(Common):
     )
 
 
+def _kinds() -> Iterable[str]:
+    from .files import KINDS
+
+    return KINDS
+
+
 def _classifiers() -> Iterable[str]:
     from .transform import CLASSIFIERS
 
@@ -67,7 +74,25 @@ def _classifiers() -> Iterable[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(Seeded):
+class InputFormat(Common):
+    """Commands that read tables which others have made."""
+
+    input_format: str | None = option(
+        "--input-format",
+        "Input",
+        "What the tables are, whatever their names say.",
+        type=LazyChoice(_kinds),
+    )
+
+    def open_table(self, name: str) -> Table:
+        """A table of the user's, of the format that it is said to have."""
+        from .tables import open_table
+
+        return open_table(name, self.input_format)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(Seeded, InputFormat):
     """Commands that read labeled and unlabeled rows."""
 
     labeled: str | None = reads("--labeled", "FILE", "Table of labeled positives.")
@@ -154,7 +179,6 @@ class TableOptions(Seeded):
     def rows(self) -> Rows:
         """The rows that --labeled and --unlabeled, or --table, name."""
         from .rows import Rows
-        from .tables import open_table
 
         pair = (self.labeled, self.unlabeled)
         if self.table is not None:
@@ -162,7 +186,7 @@ class TableOptions(Seeded):
                 raise UsageError("give either --table, or --labeled and --unlabeled, not both")
             if self.label_column is None:
                 raise UsageError("--table needs --label-column")
-            tables = [open_table(self.table)]
+            tables = [self.open_table(self.table)]
         else:
             if self.labeled is None or self.unlabeled is None:
                 raise UsageError("give --labeled and --unlabeled, or --table and --label-column")
@@ -170,7 +194,7 @@ class TableOptions(Seeded):
                 raise UsageError("--label-column goes with --table")
             if pair == ("-", "-"):
                 raise UsageError("only one table can come from standard input")
-            tables = [open_table(name) for name in (self.labeled, self.unlabeled)]
+            tables = [self.open_table(name) for name in (self.labeled, self.unlabeled)]
         features = joined(self.features)
         if self.score_column is not None:
             if features or self.transform:

@@ -262,7 +262,7 @@ USAGE = {
     "target is nan": ["posterior", *SCORES_OUT, "--alpha", "0.2", "--target-alpha", "nan"],
     "target is 1": ["posterior", *SCORES_OUT, "--alpha", "0.2", "--target-alpha", "1"],
     "infinite threshold": ["performance", *SCORES_OUT, "--alpha", "0.2", "--threshold", "inf"],
-    "odd performance": ["performance", "--scores", "{scores}", "--alpha", "0.2", "--out", "x.txt"],
+    "odd performance": ["performance", "--scores", "{scores}", "--alpha", "0.2", "--out", "x.dat"],
     "scores and a sign": ["estimate-prior", "--scores", "{scores}", "--lower-is-positive"],
     "scores and columns": ["estimate-prior", "--scores", "{scores}", "--id-column", "id"],
     "output is an input": ["posterior", "--alpha", "0.2", *SCORES_TWICE],
@@ -277,11 +277,11 @@ USAGE = {
 @pytest.mark.parametrize("case", USAGE)
 def test_wrong_usage(case, tmp_path, punoise, scores):
     (tmp_path / "good.csv").write_text(text())
-    (tmp_path / "odd.txt").write_text(text())
+    (tmp_path / "odd.dat").write_text(text())
     (tmp_path / "empty").mkdir()
     places = {
         "good": tmp_path / "good.csv",
-        "odd": tmp_path / "odd.txt",
+        "odd": tmp_path / "odd.dat",
         "dir": tmp_path / "empty",
         "scores": scores,
     }

@@ -10,7 +10,7 @@ import click
 
 from ..console import Console
 from ..errors import UsageError
-from ..options import Seeded, Strict
+from ..options import InputFormat, Seeded, Strict
 from ..parameters import NameList, NameLists, command, joined, option, reads, writes
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditOptions(Seeded, Strict):
+class AuditOptions(Seeded, Strict, InputFormat):
     scores: str = reads("--scores", "SCORES", "Scores that 'transform' wrote.", required=True)
     prior: str = reads("--prior", "PRIOR.json", "What 'estimate-prior' wrote.", required=True)
     rows: int = option(
@@ -107,10 +107,8 @@ def audit(given: AuditOptions, console: Console) -> None:
 
 def _tables(given: AuditOptions, scored: Scores) -> Sequence[Table]:
     """The tables that columns are to be taken from, whose rows are those of SCORES in order."""
-    from ..tables import open_table
-
     pair = given.labeled, given.unlabeled
-    named = given.given("labeled", "unlabeled", "table")
+    named = given.given("labeled", "unlabeled", "table", "input_format")
     if named and not given.keep_columns:
         raise UsageError(f"{named[0]} goes with --keep-columns")
     if not named:
@@ -118,10 +116,10 @@ def _tables(given: AuditOptions, scored: Scores) -> Sequence[Table]:
     if given.table is not None:
         if pair != (None, None):
             raise UsageError("give either --table, or --labeled and --unlabeled, not both")
-        return [open_table(given.table)]
+        return [given.open_table(given.table)]
     if given.labeled is None or given.unlabeled is None:
         raise UsageError("give both --labeled and --unlabeled, or --table")
-    return [open_table(given.labeled), open_table(given.unlabeled)]
+    return [given.open_table(given.labeled), given.open_table(given.unlabeled)]
 
 
 def _with_columns(

@@ -11,7 +11,7 @@ import click
 
 from ..console import Console
 from ..errors import InputError, UsageError
-from ..options import ShardsOptions
+from ..options import InputFormat, ShardsOptions
 from ..parameters import Common, argument, command, option, reads, writes
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreOptions(ShardsOptions):
+class ScoreOptions(ShardsOptions, InputFormat):
     model: str = reads(
         "--model", "MODEL", "What 'run', 'transform' or 'train' wrote.", required=True
     )
@@ -58,7 +58,6 @@ def score(given: ScoreOptions, console: Console) -> None:
     from ..files import read_bytes
     from ..rows import Rows
     from ..scores import WriteScores, write_training_scores
-    from ..tables import open_table
     from ..transform.store import load_model
 
     if given.label_column is not None and given.set_name is not None:
@@ -69,7 +68,7 @@ def score(given: ScoreOptions, console: Console) -> None:
         raise UsageError("--set and --label-column write one table: 'transform' writes shards")
     if known and stored.scorer is None:
         raise UsageError(f"{given.model}: does not know its training rows; 'train' writes one")
-    table = open_table(given.table)
+    table = given.open_table(given.table)
     features = [column.name for column in stored.model.encoding.columns]
     rows = Rows.matched(
         [table],

@@ -10,6 +10,7 @@ from ..errors import EstimationError, InputError, PunoiseError, UsageError
 from ..options import (
     DaskOption,
     EstimationOptions,
+    InputFormat,
     OnFailure,
     ShardsOptions,
     Strict,
@@ -217,7 +218,7 @@ def _check_no_tables(given: EstimatePriorOptions) -> None:
     if given.scores is not None and given.sketches:
         raise UsageError("give either --scores or --sketch, not both")
     source = "--scores" if given.scores is not None else "--sketch"
-    of_tables = set(TableOptions.__annotations__)
+    of_tables = {*TableOptions.__annotations__, *InputFormat.__annotations__}
     if source == "--sketch":
         of_tables.add("dask")
     if unused := given.given(*of_tables):
