@@ -396,7 +396,7 @@ class Profiler:
         ]
         raise InputError(
             f"column {shown(name)} differs in kind between {' and '.join(described)}; "
-            "--categorical reads it as text in both"
+            "--categorical reads it as text in both, --id-column and --keep-columns as no feature"
         )
 
 

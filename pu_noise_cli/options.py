@@ -92,7 +92,31 @@ class InputFormat(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(Seeded, InputFormat):
+class CarriedColumns(Common):
+    """Commands whose output has columns of their input."""
+
+    id_column: NameLists = option(
+        "--id-column",
+        "Columns",
+        "Column of row ids, kept as written, or several that are an id together; by default rows "
+        "are numbered.",
+        metavar="A,B,...",
+        type=NameList(),
+        multiple=True,
+    )
+    keep_columns: NameLists = option(
+        "--keep-columns",
+        "Columns",
+        "Columns that the outputs are to have too, as written; they are no features unless named "
+        "as such.",
+        metavar="A,B,...",
+        type=NameList(),
+        multiple=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(Seeded, CarriedColumns, InputFormat):
     """Commands that read labeled and unlabeled rows."""
 
     labeled: str | None = reads("--labeled", "FILE", "Table of labeled positives.")
@@ -105,12 +129,6 @@ class TableOptions(Seeded, InputFormat):
         "labeled/unlabeled.",
         metavar="NAME",
     )
-    id_column: str | None = option(
-        "--id-column",
-        "Columns",
-        "Column of row ids, kept as written; by default rows are numbered.",
-        metavar="NAME",
-    )
     group_column: str | None = option(
         "--group-column",
         "Columns",
@@ -120,7 +138,7 @@ class TableOptions(Seeded, InputFormat):
     features: NameLists = option(
         "--features",
         "Columns",
-        "Feature columns; by default all but the id, group, label and dropped ones.",
+        "Feature columns; by default all but the id, group, label, kept and dropped ones.",
         metavar="A,B,...",
         type=NameList(),
         multiple=True,
@@ -204,9 +222,10 @@ class TableOptions(Seeded, InputFormat):
             tables,
             features=features,
             drop=joined(self.drop_columns),
-            id_column=self.id_column,
+            id_columns=joined(self.id_column),
             group_column=self.group_column,
             label_column=self.label_column,
+            keep=joined(self.keep_columns),
         )
 
     def transform_settings(self) -> TransformSettings:

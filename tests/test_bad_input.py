@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -134,7 +135,7 @@ def scores_text(**columns) -> str:
 
 SCORES = {
     "no set": (scores_text().replace(",set,", ",sets,"), "'set'"),
-    "no id": (scores_text().replace("id,", "ids,"), "'id'"),
+    "no id": (re.sub(r"^\w+,", "", scores_text(), flags=re.M), "'id'"),
     "no score": (scores_text().replace("score", "points"), "'score'"),
     "odd set": (scores_text(set=["labeled", "maybe"] * 20), "'maybe' in row 2"),
     "missing set": (scores_text(set=["labeled", None] * 20), "row 2"),

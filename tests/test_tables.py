@@ -25,7 +25,7 @@ def read(path, **roles) -> tuple[list[str], np.ndarray, list[str]]:
     options = {key: roles.pop(key) for key in ("na", "categorical") if key in roles}
     rows = Rows.matched([open_table(str(path))], **roles)
     profiler = Profiler(rows, options.get("na", ()), options.get("categorical", ()))
-    chunks = list(rows.chunks([*rows.features, *rows.id_and_group]))
+    chunks = list(rows.chunks([*rows.features, *rows.carried]))
     for chunk in chunks:
         profiler.add(chunk)
     profiler.finish(rows)
@@ -85,7 +85,7 @@ def test_missing_values_become_an_indicator(text, tmp_path):
 
 def test_ids_stay_text(tmp_path):
     (tmp_path / "t.csv").write_text("id,a\n007,1\n1e5,2\nNA,3\n,4\n")
-    _, _, ids = read(tmp_path / "t.csv", id_column="id")
+    _, _, ids = read(tmp_path / "t.csv", id_columns=["id"])
     assert ids == ["007", "1e5", "NA", ""]
 
 
@@ -297,4 +297,4 @@ def test_any_ids_survive_a_round_trip(tmp_path, ids, suffix):
     batch = pa.RecordBatch.from_pydict({"id": ids, "a": [1.0] * len(ids)})
     with table_writer(name, batch.schema) as write:
         write(batch)
-    assert read(name, id_column="id")[2] == ids
+    assert read(name, id_columns=["id"])[2] == ids

@@ -49,7 +49,8 @@ class AuditOptions(Seeded, Strict, InputFormat):
     keep_columns: NameLists = option(
         "--keep-columns",
         "Columns",
-        "Columns to show beside each row: of SCORES, or of the tables that are given.",
+        "Columns to show beside each row: of SCORES, or of the tables that are given; by default "
+        "those that SCORES has beyond its own.",
         metavar="A,B,...",
         type=NameList(),
         multiple=True,
@@ -97,7 +98,8 @@ def audit(given: AuditOptions, console: Console) -> None:
     earlier, taken = earlier_rows(given.verdicts, scored, sketch, by_set)
     wanted = given.rows, given.labeled_rows
     drawn = draw_rows(scored, sketch, by_set, wanted, taken, earlier, given.seed)
-    drawn = _with_columns(drawn, tables, joined(given.keep_columns), np.asarray(drawn["row"]) - 1)
+    keep = joined(given.keep_columns) or scored.rows.kept
+    drawn = _with_columns(drawn, tables, keep, np.asarray(drawn["row"]) - 1)
     write_table(given.out, drawn.combine_chunks().to_batches()[0])
     _foretell(given, by_set, console)
     notices = (*notices, *calibration.notices)
@@ -125,9 +127,9 @@ def _tables(given: AuditOptions, scored: Scores) -> Sequence[Table]:
 def _with_columns(
     drawn: pa.Table, tables: Sequence[Table], columns: Sequence[str], rows: IntArray
 ) -> pa.Table:
-    from ..audit import COLUMNS, kept_columns
+    from ..audit import kept_columns
 
-    if clash := set(columns) & set(COLUMNS):
+    if clash := set(columns) & set(drawn.column_names):
         raise UsageError(f"--keep-columns: {min(clash)!r} is a column of its own in an audit")
     if not columns:
         return drawn

@@ -11,15 +11,15 @@ import click
 
 from ..console import Console
 from ..errors import InputError, UsageError
-from ..options import InputFormat, ShardsOptions
-from ..parameters import Common, argument, command, option, reads, writes
+from ..options import CarriedColumns, InputFormat, ShardsOptions
+from ..parameters import Common, argument, command, joined, option, reads, writes
 
 if TYPE_CHECKING:
     from ..sketch import Sketch
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreOptions(ShardsOptions, InputFormat):
+class ScoreOptions(ShardsOptions, CarriedColumns, InputFormat):
     model: str = reads(
         "--model", "MODEL", "What 'run', 'transform' or 'train' wrote.", required=True
     )
@@ -35,9 +35,6 @@ class ScoreOptions(ShardsOptions, InputFormat):
         "Input",
         "The same, where 'train' read one --table of both.",
         metavar="NAME",
-    )
-    id_column: str | None = option(
-        "--id-column", "Columns", "Row ids, kept as written.", metavar="NAME"
     )
     out: str = writes(
         "--out", "SCORES", "Table to write; DIR/ for shards, from Parquet files.", required=True
@@ -73,9 +70,10 @@ def score(given: ScoreOptions, console: Console) -> None:
     rows = Rows.matched(
         [table],
         features=features,
-        id_column=given.id_column,
+        id_columns=joined(given.id_column),
         label_column=given.label_column,
         group_column=stored.scorer.group_column if known and stored.scorer else None,
+        keep=joined(given.keep_columns),
         wanted_by="the model",
     )
     given.check_table_out(given.out, rows)
