@@ -11,8 +11,11 @@ import numpy as np
 from .calibration import NOT_RICHER
 from .estimators import Estimate
 from .notices import Kind, Notice, declare
-from .sketch import Sketch
+from .sketch import IntArray, Sketch
+from .spikes import LONE_VALUE, lone_value, wall
 
+TOPS = (0.1, 0.05)  # shares of the labeled rows that are looked at as the top
+RARER = 3.5  # standard errors, by which labeled rows are rarer there
 Check = Callable[["Case"], str | None]  # the message, where the warning is due
 
 
@@ -137,6 +140,60 @@ def _tied_scores(case: Case) -> str | None:
     if tied <= 0.5:
         return None
     return f"{tied:.0%} of the rows share their score with at least 1 % of all rows"
+
+
+@_check(LONE_VALUE)
+def _lone_score(case: Case) -> str | None:
+    found = lone_value(case.sketch.edges, _by_sample(case.sketch))
+    return None if found is None else found.told("the score")
+
+
+@_check(
+    declare(
+        "saturated-score",
+        "The highest scores do not tell more than those below: many rows tie at the very top, or "
+        "labeled rows are rarer there. Then negatives cannot be told from the best positives, and "
+        "alpha comes out too high.",
+        "Use a finer score, or learn one from several columns; state what you know "
+        "(--alpha-between), or verify some rows (punoise audit).",
+    )
+)
+def _saturated_score(case: Case) -> str | None:
+    if (tied := wall(_by_sample(case.sketch))) is not None:
+        return (
+            f"{tied[0]:.1%} of the labeled and {tied[1]:.1%} of the unlabeled rows tie at the top"
+        )
+    if (top := _rarer_at_the_top(case.sketch)) is not None:
+        return (
+            f"among rows that score from {top[0]:.4g} up {top[1]:.0%} are labeled, among the next "
+            f"lower ones {top[2]:.0%}"
+        )
+    return None
+
+
+def _by_sample(sketch: Sketch) -> IntArray:
+    """The labeled and the unlabeled rows of each cell, shape (cells, 2)."""
+    return np.column_stack([sketch.labeled, sketch.unlabeled])
+
+
+def _rarer_at_the_top(sketch: Sketch) -> tuple[float, float, float] | None:
+    """Where labeled rows are rarer at the top than below, by more than chance.
+
+    The score, and the share of labeled rows from there up and in the rest of the upper half.
+    """
+    from_above = _by_sample(sketch)[::-1].cumsum(0)
+    half = from_above[np.searchsorted(from_above[:, 0], sketch.n_labeled / 2)]
+    for part in TOPS:
+        cell = int(np.searchsorted(from_above[:, 0], part * sketch.n_labeled))
+        top, next_ = from_above[cell], half - from_above[cell]
+        if min(top.sum(), next_.sum()) == 0:
+            continue
+        both = half[0] / half.sum()
+        spread = np.sqrt(both * (1 - both) * (1 / top.sum() + 1 / next_.sum()))
+        shares = float(top[0] / top.sum()), float(next_[0] / next_.sum())
+        if shares[0] < shares[1] - RARER * spread:
+            return (float(sketch.scores[-1 - cell]), *shares)
+    return None
 
 
 @_check(
