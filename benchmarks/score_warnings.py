@@ -2,8 +2,8 @@
 
 python benchmarks/score_warnings.py --draws 200 --predictors variants.parquet
 
-Simulated scores of many shapes, ordinary and spoilt; and, where a table of predictors with the class
-`y` is given, each of them: 1,000 labeled rows of which 5 % are wrong, 4,000 unlabeled ones.
+Simulated scores of many shapes, ordinary and spoilt; and, where a table of predictors with the
+class `y` is given, each of them: 1,000 labeled rows of which 5 % are wrong, 4,000 unlabeled ones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import argparse
 
 import numpy as np
 import pandas as pd
-from accuracy import markdown
 
 from pu_noise_cli.diagnosis import Case, diagnose
 from pu_noise_cli.estimation import estimate_prior
@@ -101,6 +100,11 @@ def _one(
     prior = estimate_prior(Sketch.of(labeled, unlabeled), "auto", Settings())
     assert prior.answer is not None
     return prior.answer.alpha, {notice.code for notice in prior.notices}
+
+
+def markdown(table: pd.DataFrame) -> str:
+    lines = [list(table), ["---"] * len(table.columns), *table.astype(str).to_numpy().tolist()]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def main() -> None:

@@ -180,7 +180,7 @@ def kept_columns(tables: Sequence[Table], columns: Sequence[str], rows: IntArray
         for batch, file, file_row in table.batches(columns):
             mine = rows[(rows >= first) & (rows < first + batch.num_rows)] - first
             part = batch.take(pa.array(mine))
-            chunk = Chunk(part, np.zeros(len(mine), np.bool_), 0, first, file, file_row)
+            chunk = Chunk(part, np.zeros(len(mine), np.int8), 0, first, file, file_row)
             found.append(pa.table({column: as_text(chunk, column) for column in columns}))
             first += batch.num_rows
     kept = pa.concat_tables(found)
@@ -223,7 +223,7 @@ def _read(name: str, ids: Sequence[str]) -> list[Verdict]:
     wanted = [column for column in (*ids, *COLUMNS) if column in table.columns]
     found: list[Verdict] = []
     for batch, file, first in table.batches(wanted):
-        chunk = Chunk(batch, np.zeros(batch.num_rows, np.bool_), 0, first, file, first)
+        chunk = Chunk(batch, np.zeros(batch.num_rows, np.int8), 0, first, file, first)
         columns = [as_text(chunk, column).to_pylist() for column in wanted]
         for i, values in enumerate(zip(*columns, strict=True)):
             row = dict(zip(wanted, map(str.strip, values), strict=True))

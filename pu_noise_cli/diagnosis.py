@@ -11,7 +11,7 @@ import numpy as np
 from .calibration import NOT_RICHER
 from .estimators import Estimate
 from .notices import Kind, Notice, declare
-from .sketch import IntArray, Sketch
+from .sketch import LABELED, UNLABELED, IntArray, Sketch
 from .spikes import LONE_VALUE, lone_value, wall
 
 TOPS = (0.1, 0.05)  # shares of the labeled rows that are looked at as the top
@@ -27,6 +27,17 @@ class Case:
     estimate: Estimate
     estimates: Mapping[str, Estimate] = field(default_factory=dict)  # of all methods that ran
     learned: bool = False  # the score is known to be a classifier's, not a column's
+    labeled_negatives: bool = False  # all is of the class of the labeled rows, scores turned round
+
+    @property
+    def shown(self) -> Estimate:
+        """The answer with α as the share of positives."""
+        return self.estimate.turned() if self.labeled_negatives else self.estimate
+
+    @property
+    def higher(self) -> str:
+        """How labeled rows should score."""
+        return "lower" if self.labeled_negatives else "higher"
 
     @cached_property
     def spread(self) -> float:
@@ -84,7 +95,8 @@ def _indistinguishable(case: Case) -> str | None:
     if case.ranks_labeled_higher:
         return None
     return (
-        f"labeled rows do not score higher than unlabeled ones (AUC {case.sketch.auc:.3f}): "
+        f"labeled rows do not score {case.higher} than unlabeled ones "
+        f"(AUC {case.sketch.auc:.3f}): "
         "alpha is not identifiable"
     )
 
@@ -101,6 +113,11 @@ def _indistinguishable(case: Case) -> str | None:
 def _reversed_scores(case: Case) -> str | None:
     if case.learned or case.sketch.auc >= 0.5 - 3 * case.spread:
         return None
+    if case.labeled_negatives:
+        return (
+            f"labeled negatives score higher than unlabeled rows (AUC {case.sketch.auc:.3f}); are "
+            "they positives, or do low scores mean positive (--lower-is-positive)?"
+        )
     return (
         f"labeled rows score lower than unlabeled ones (AUC {case.sketch.auc:.3f}); if low scores "
         "mean positive, turn them round, as --score-column with --lower-is-positive does"
@@ -144,7 +161,8 @@ def _tied_scores(case: Case) -> str | None:
 
 @_check(LONE_VALUE)
 def _lone_score(case: Case) -> str | None:
-    found = lone_value(case.sketch.edges, _by_sample(case.sketch))
+    sketch = case.sketch.mirrored() if case.labeled_negatives else case.sketch
+    found = lone_value(sketch.edges, sketch.counts)
     return None if found is None else found.told("the score")
 
 
@@ -159,40 +177,42 @@ def _lone_score(case: Case) -> str | None:
     )
 )
 def _saturated_score(case: Case) -> str | None:
-    if (tied := wall(_by_sample(case.sketch))) is not None:
+    end = "lowest" if case.labeled_negatives else "highest"
+    samples = case.sketch.without_negatives().counts[:, [LABELED, UNLABELED]]
+    if (tied := wall(samples)) is not None:
+        of_labeled, of_unlabeled = tied
         return (
-            f"{tied[0]:.1%} of the labeled and {tied[1]:.1%} of the unlabeled rows tie at the top"
+            f"{of_labeled:.1%} of the labeled and {of_unlabeled:.1%} of the unlabeled rows have "
+            f"the {end} score"
         )
-    if (top := _rarer_at_the_top(case.sketch)) is not None:
+    if (shares := _rarer_at_the_top(samples)) is not None:
+        top, below = shares
         return (
-            f"among rows that score from {top[0]:.4g} up {top[1]:.0%} are labeled, among the next "
-            f"lower ones {top[2]:.0%}"
+            f"{top:.1%} of the rows with the {end} scores are labeled, and {below:.1%} of those "
+            "next to them"
         )
     return None
 
 
-def _by_sample(sketch: Sketch) -> IntArray:
-    """The labeled and the unlabeled rows of each cell, shape (cells, 2)."""
-    return np.column_stack([sketch.labeled, sketch.unlabeled])
+def _rarer_at_the_top(counts: IntArray) -> tuple[float, float] | None:
+    """The share of labeled rows at the top and below, if it is less there by more than chance.
 
-
-def _rarer_at_the_top(sketch: Sketch) -> tuple[float, float, float] | None:
-    """Where labeled rows are rarer at the top than below, by more than chance.
-
-    The score, and the share of labeled rows from there up and in the rest of the upper half.
+    `counts` are labeled and unlabeled rows by cell, shape (cells, 2). What is below is the rest of
+    the upper half of the labeled rows.
     """
-    from_above = _by_sample(sketch)[::-1].cumsum(0)
-    half = from_above[np.searchsorted(from_above[:, 0], sketch.n_labeled / 2)]
+    from_above = counts[::-1].cumsum(0)
+    labeled = from_above[:, 0] / from_above[-1, 0]
+    half = from_above[np.searchsorted(labeled, 0.5)]
     for part in TOPS:
-        cell = int(np.searchsorted(from_above[:, 0], part * sketch.n_labeled))
-        top, next_ = from_above[cell], half - from_above[cell]
+        top = from_above[np.searchsorted(labeled, part)]
+        next_ = half - top
         if min(top.sum(), next_.sum()) == 0:
             continue
         both = half[0] / half.sum()
         spread = np.sqrt(both * (1 - both) * (1 / top.sum() + 1 / next_.sum()))
         shares = float(top[0] / top.sum()), float(next_[0] / next_.sum())
         if shares[0] < shares[1] - RARER * spread:
-            return (float(sketch.scores[-1 - cell]), *shares)
+            return shares
     return None
 
 
@@ -204,7 +224,7 @@ def _rarer_at_the_top(sketch: Sketch) -> tuple[float, float, float] | None:
     )
 )
 def _alpha_near_zero(case: Case) -> str | None:
-    alpha = case.estimate.alpha
+    alpha = case.shown.alpha
     return f"alpha {alpha:.4f} is near 0: hardly any positives" if alpha < 0.01 else None
 
 
@@ -216,7 +236,7 @@ def _alpha_near_zero(case: Case) -> str | None:
     )
 )
 def _alpha_near_one(case: Case) -> str | None:
-    alpha = case.estimate.alpha
+    alpha = case.shown.alpha
     return f"alpha {alpha:.4f} is near 1: hardly any negatives" if alpha > 0.99 else None
 
 
@@ -225,6 +245,8 @@ def _beta_not_above_alpha(case: Case) -> str | None:
     alpha, beta = case.estimate.alpha, case.estimate.beta
     if beta - alpha >= 0.05:
         return None
+    if case.labeled_negatives:
+        return f"the labeled rows are hardly richer in negatives ({beta:.3f}) than the unlabeled"
     return (
         f"beta {beta:.3f} is hardly above alpha {alpha:.3f}: "
         "the labeled rows are not richer in positives than the unlabeled ones"
@@ -257,8 +279,8 @@ def _refuted_by_auc(case: Case) -> str | None:
     )
 )
 def _estimate_at_interval_edge(case: Case) -> str | None:
-    alpha = case.estimate.alpha
-    low, high = case.estimate.alpha_ci or (alpha, alpha)
+    alpha = case.shown.alpha
+    low, high = case.shown.alpha_ci or (alpha, alpha)
     if low == high or alpha not in (low, high):
         return None
     return f"alpha {alpha:.4f} lies on the edge of its interval [{low:.4f}, {high:.4f}]"
@@ -273,8 +295,8 @@ def _estimate_at_interval_edge(case: Case) -> str | None:
     )
 )
 def _wide_interval(case: Case) -> str | None:
-    alpha = case.estimate.alpha
-    low, high = case.estimate.alpha_ci or (alpha, alpha)
+    alpha = case.shown.alpha
+    low, high = case.shown.alpha_ci or (alpha, alpha)
     if high - low <= min(alpha, 0.4):
         return None
     return f"alpha {alpha:.3f} may be anything from {low:.3f} to {high:.3f}"
@@ -298,6 +320,7 @@ def _methods_disagree(case: Case) -> str | None:
     ]
     if not against:
         return None
+    low, high = case.shown.alpha_ci or (0.0, 1.0)
     return (
         f"the intervals of {', '.join(against)} lie outside that of alpha, {low:.3f} to {high:.3f}"
     )
