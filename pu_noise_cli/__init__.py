@@ -122,6 +122,7 @@ def estimate(
     group_column: str | None = None,
     score_column: str | None = None,
     lower_is_positive: bool = False,
+    missing_score: str | None = None,
     transform: bool | None = None,
     na: Sequence[str] = (),
     categorical: Sequence[str] = (),
@@ -157,6 +158,7 @@ def estimate(
         classifier=classifier,
         train=False if score_column is not None else transform,
         lower_is_positive=lower_is_positive,
+        skip_missing=None if missing_score is None else missing_score == "skip",
         max_train_rows=max_train_rows,
         na=tuple(na),
         categorical=tuple(categorical),
@@ -198,7 +200,8 @@ def _frame(calibration: Calibration, scores: np.ndarray[Any, Any]) -> pd.DataFra
 
     cells = calibration.sketch.cells_of(scores)
     columns = posterior_columns(calibration, PosteriorRequest())
-    return pd.DataFrame({"score": scores, **{name: c[cells] for name, c in columns.items()}})
+    frame = pd.DataFrame({"score": scores, **{name: c[cells] for name, c in columns.items()}})
+    return frame.where(frame["score"].notna())  # nothing is known of a row without a score
 
 
 def _indexed(frame: pd.DataFrame, like: TableLike) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from .sketch import Sketch
 from .transform.row_sample import RowSample
 from .transform.scoring import ScoreModel
 from .transform.store import StoredModel, save_model
-from .transform.training import MAX_TRAIN_VALUES, Trained, TransformSettings, train
+from .transform.training import MAX_TRAIN_VALUES, Trained, TransformSettings, check_sizes, train
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ def transform(
         sketch = engine.gather(step, rows, "score")
     else:
         sketch = engine.write(step, rows, "score", scores_out)
+    check_sizes(rows.names_of_sets, sketch.counts.sum(0), sketch.missing)
     if model_out is not None:
         write_model(StoredModel(trained.model, sketch), model_out)
     return sketch, trained

@@ -92,7 +92,8 @@ class Drawing:
         """Offer the rows of a chunk with their scores and strata, both of shape (n,)."""
         priority = priorities(self.seed + SALT, 0, chunk.first_row, len(scores))
         row = np.arange(chunk.first_row, chunk.first_row + len(scores))
-        chosen = np.flatnonzero((priority < self.limit[strata]) & ~np.isin(row, self.earlier))
+        wanted = (priority < self.limit[strata]) & ~np.isnan(scores)
+        chosen = np.flatnonzero(wanted & ~np.isin(row, self.earlier))
         if len(chosen) == 0:
             return
         ids = rows.id_parts(chunk)

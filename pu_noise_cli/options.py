@@ -11,12 +11,12 @@ import click
 from .errors import StrictError, UsageError
 from .notices import Notice
 from .parameters import SHARE, Common, LazyChoice, NameList, NameLists, flag, joined, option, reads
+from .table_options import CarriedColumns, InputFormat, MissingScore
 
 if TYPE_CHECKING:
     from .estimators import Settings
     from .prior import Prior
     from .rows import Rows
-    from .tables import Table
     from .transform.training import TransformSettings
 
 
@@ -61,58 +61,10 @@ class OnFailure(Common):
     )
 
 
-def _kinds() -> Iterable[str]:
-    from .files import KINDS
-
-    return KINDS
-
-
 def _classifiers() -> Iterable[str]:
     from .transform import CLASSIFIERS
 
     return CLASSIFIERS
-
-
-@dataclass(frozen=True, kw_only=True)
-class InputFormat(Common):
-    """Commands that read tables which others have made."""
-
-    input_format: str | None = option(
-        "--input-format",
-        "Input",
-        "What the tables are, whatever their names say.",
-        type=LazyChoice(_kinds),
-    )
-
-    def open_table(self, name: str) -> Table:
-        """A table of the user's, of the format that it is said to have."""
-        from .tables import open_table
-
-        return open_table(name, self.input_format)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CarriedColumns(Common):
-    """Commands whose output has columns of their input."""
-
-    id_column: NameLists = option(
-        "--id-column",
-        "Columns",
-        "Column of row ids, kept as written, or several that are an id together; by default rows "
-        "are numbered.",
-        metavar="A,B,...",
-        type=NameList(),
-        multiple=True,
-    )
-    keep_columns: NameLists = option(
-        "--keep-columns",
-        "Columns",
-        "Columns that the outputs are to have too, as written; they are no features unless named "
-        "as such.",
-        metavar="A,B,...",
-        type=NameList(),
-        multiple=True,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +85,7 @@ class LabelsOption(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(Seeded, CarriedColumns, InputFormat, LabelsOption):
+class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOption):
     """Commands that read labeled and unlabeled rows, and known negatives."""
 
     labeled: str | None = reads("--labeled", "FILE", "Table of labeled positives.")
@@ -267,6 +219,7 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, LabelsOption):
             classifier=self.classifier or default.classifier,
             train=False if self.score_column is not None else self.transform,
             lower_is_positive=self.lower_is_positive,
+            skip_missing=self.skip_missing,
             labeled_negatives=self.labeled_negatives,
             max_train_rows=self.max_train_rows or default.max_train_rows,
             na=self.na,

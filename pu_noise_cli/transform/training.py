@@ -45,6 +45,7 @@ class TransformSettings:
     classifier: str = "standard"
     train: bool | None = None  # False: the one feature is the score; None: if there is just one
     lower_is_positive: bool = False
+    skip_missing: bool | None = None  # rows without a score, where a column is it; None: they stop
     labeled_negatives: bool = False  # a learned score is then turned round
     max_train_rows: int = 100_000
     na: tuple[str, ...] = ()
@@ -103,7 +104,7 @@ def train(
     )
     if _is_score(encoding, settings):
         as_it_is = scorer(
-            model=ScoreModel(encoding, lower_is_positive=settings.lower_is_positive),
+            model=_column_as_score(encoding, settings),
             places=np.empty((0, 2), np.int64),
             scores=np.empty(0),
         )
@@ -166,16 +167,20 @@ def _files(rows: Rows, seen: Mapping[tuple[int, str], int]) -> tuple[tuple[Train
     return tuple(tables)
 
 
-def check_sizes(names: str | Sequence[str], counts: Sequence[int] | IntArray) -> None:
+def check_sizes(
+    names: str | Sequence[str], counts: Sequence[int] | IntArray, missing: int = 0
+) -> None:
     """Stop where a set is too small to say anything; `names` are the file's, or each set's.
 
-    There need be no known negatives and, where there are, no unlabeled rows.
+    There need be no known negatives and, where there are, no unlabeled rows. `missing` rows were
+    not counted, as they have no score.
     """
     names = [names] * len(SETS) if isinstance(names, str) else names
     for code, (kind, count) in enumerate(zip(SETS, counts, strict=True)):
         absent = count == 0 and (code == NEGATIVE or (code == UNLABELED and counts[NEGATIVE] > 0))
         if count < MIN_ROWS and not absent:
-            raise InputError(f"{names[code]}: {count} {kind} rows; at least {MIN_ROWS} are needed")
+            rows = f"{kind} rows with a score" if missing else f"{kind} rows"
+            raise InputError(f"{names[code]}: {count} {rows}; at least {MIN_ROWS} are needed")
 
 
 def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
@@ -190,6 +195,8 @@ def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
             "choose it with --score-column"
         )
     as_is = can and settings.train is not True
+    if settings.skip_missing is not None and not as_is:
+        raise UsageError("--missing-score is for a score column; a transform copes with gaps")
     if settings.lower_is_positive and not as_is:
         raise UsageError("--lower-is-positive is for a score column; a transform learns its sign")
     if as_is and settings.only_to_learn:
@@ -198,6 +205,14 @@ def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
             "is used as the score, and no score is learned (--transform would)"
         )
     return as_is
+
+
+def _column_as_score(encoding: Encoding, settings: TransformSettings) -> ScoreModel:
+    return ScoreModel(
+        encoding,
+        lower_is_positive=settings.lower_is_positive,
+        skip_missing=settings.skip_missing is True,
+    )
 
 
 def _group_names(rows: Rows, chunks: list[Chunk]) -> pa.Array | None:
