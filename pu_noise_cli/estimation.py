@@ -67,7 +67,8 @@ def estimate_prior(
         raise UsageError("alpha cannot be estimated without unlabeled rows: give --alpha")
     if labeled_negatives:
         sketch = sketch.mirrored()
-        settings = replace(settings, alpha_between=other_way(settings.alpha_between))
+        between = other_way(settings.alpha_between)
+        settings = replace(settings, alpha_between=between, labeled_negatives=True)
     estimates = {
         estimator.name: _with_intervals(estimator, sketch, samples, settings)
         for estimator in _chosen(method, samples)
