@@ -70,6 +70,24 @@ def test_ids_and_kept_columns_go_through_a_run(form, tables, punoise, tmp_path):
     assert json.loads((out / "provenance.json").read_text())["score_column"] == "score_a"
 
 
+@pytest.mark.parametrize("form", ["tsv", "parquet"])
+def test_the_bytes_are_the_same_for_any_batches_and_threads(
+    form, tables, punoise, tmp_path, monkeypatch
+):
+    _, rows = tables
+    rows = rows.assign(score_a=rows["score_a"].where(rows.index % 7 > 0), known=rows.index < 60)
+    path = tmp_path / f"all.{form}"
+    rows.to_parquet(path) if form == "parquet" else rows.to_csv(path, sep="\t", index=False)
+    source = ("--table", path, "--label-column", "known", "--missing-score", "skip", *BY_IDS)
+    for threads in (1, 3):
+        out = ("--threads", threads, "--format", form, "--out-dir", tmp_path / str(threads))
+        punoise("run", *source, *out)
+        monkeypatch.setattr("pu_noise_cli.tables.BATCH_ROWS", 13)
+    for name in (f"scores.{form}", f"posterior.{form}", "prior.json", "model.punoise"):
+        one, other = ((tmp_path / t / name).read_bytes() for t in ("1", "3"))
+        assert one == other, name
+
+
 def test_every_later_command_reads_ids_of_several_columns(tables, punoise, tmp_path):
     given, rows = tables
     scores, prior = tmp_path / "scores.tsv", tmp_path / "prior.json"
