@@ -8,6 +8,7 @@ import math
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -15,12 +16,12 @@ from numpy.typing import NDArray
 
 from . import __version__
 from .errors import InputError
-from .sketch import Sketch
+from .sketch import SETS, Sketch
 
 Arrays = dict[str, NDArray[np.generic]]
 
 SKETCH_FORMAT = "punoise.sketch/1"
-SKETCH_ARRAYS = ("edges", "labeled", "unlabeled")
+SKETCH_ARRAYS = ("edges", "labeled", "unlabeled", "negative")  # the last where there are some
 MAX_ROWS = 2**53  # in a sketch: beyond, not every count is a number of its own
 MAX_SHOWN = 60
 
@@ -91,21 +92,24 @@ def _array(raw: bytes) -> NDArray[Any]:
 
 def sketch_arrays(sketch: Sketch) -> Arrays:
     """The arrays of a sketch by name; its level goes into the header."""
-    return {name: getattr(sketch, name) for name in SKETCH_ARRAYS}
+    names = SKETCH_ARRAYS if sketch.n_negative else SKETCH_ARRAYS[:-1]
+    return {name: getattr(sketch, name) for name in names}
 
 
 def sketch_of(arrays: Mapping[str, NDArray[Any]], level: int) -> Sketch:
     """The sketch that sketch_arrays() took apart; what cannot be one is a ValueError."""
-    edges, labeled, unlabeled = parts = [arrays[name] for name in SKETCH_ARRAYS]
-    if [part.dtype for part in parts] != [np.float64, np.int64, np.int64]:
+    edges = arrays["edges"]
+    by_set = [arrays.get(name, np.zeros_like(arrays["labeled"])) for name in SETS]
+    if [part.dtype for part in (edges, *by_set)] != [np.float64, *[np.int64] * len(SETS)]:
         raise ValueError("a sketch has edges and counts")
-    if {part.shape for part in parts} != {(len(edges),)}:
+    if {part.shape for part in (edges, *by_set)} != {(len(edges),)} or "unlabeled" not in arrays:
         raise ValueError("the arrays of a sketch have one shape")
-    if (np.minimum(labeled, unlabeled) < 0).any() or (labeled + unlabeled == 0).any():
+    counts = np.column_stack(by_set)
+    if (counts < 0).any() or not counts.any(axis=1).all():
         raise ValueError("every cell of a sketch has rows")
     if type(level) is not int or not 0 <= level < 64 or not np.isfinite(edges).all():
         raise ValueError("the cells of a sketch are those of a grid")
-    sketch = Sketch(edges, labeled, unlabeled, level)
+    sketch = Sketch(edges, counts, level)
     check_rows(sketch)
     itself = Sketch.merge([sketch])
     if itself.level != level or not np.array_equal(itself.edges, edges):
@@ -115,20 +119,24 @@ def sketch_of(arrays: Mapping[str, NDArray[Any]], level: int) -> Sketch:
 
 def check_rows(*sketches: Sketch) -> None:
     """Stop with a ValueError where sketches, merged, have more rows than can be counted."""
-    rows = sum(float(of.sum(dtype=np.float64)) for s in sketches for of in (s.labeled, s.unlabeled))
+    rows = sum(float(sketch.counts.sum(dtype=np.float64)) for sketch in sketches)
     if rows > MAX_ROWS:
         raise ValueError(f"{rows:.3g} rows; at most {MAX_ROWS} can be counted")
 
 
 def save_sketch(sketch: Sketch, file: BinaryIO) -> None:
     """Write a sketch."""
-    write_archive(file, SKETCH_FORMAT, {"level": sketch.level}, sketch_arrays(sketch))
+    header = {"level": sketch.level} | ({"missing": sketch.missing} if sketch.missing else {})
+    write_archive(file, SKETCH_FORMAT, header, sketch_arrays(sketch))
 
 
 def load_sketch(name: str, file: BinaryIO) -> Sketch:
     """Read a sketch back."""
     header, arrays = read_archive(name, file, SKETCH_FORMAT, SKETCH_ARRAYS.__contains__)
     try:
-        return sketch_of(arrays, header["level"])
+        missing = header.get("missing", 0)
+        if type(missing) is not int or not 0 <= missing <= MAX_ROWS:
+            raise ValueError("a count of rows is wanted")
+        return replace(sketch_of(arrays, header["level"]), missing=missing)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{name}: the sketch is damaged") from error

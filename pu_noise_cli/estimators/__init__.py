@@ -1,7 +1,7 @@
 """The estimators of α and β, one file per method."""
 
 from . import alphamax, auto, bound, elkan_noto, msgmm, multivariate, subclasses
-from .base import ESTIMATORS, Curve, Estimate, Estimator, Interval, Samples, Settings
+from .base import ESTIMATORS, Curve, Estimate, Estimator, Interval, Samples, Settings, other_way
 
 __all__ = [
     "ESTIMATORS",
@@ -17,5 +17,6 @@ __all__ = [
     "elkan_noto",
     "msgmm",
     "multivariate",
+    "other_way",
     "subclasses",
 ]

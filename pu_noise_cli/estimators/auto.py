@@ -31,11 +31,13 @@ from .assumptions import (
 from .base import Estimate, Settings, register
 from .belief import Belief
 from .limits import sampling_interval
+from .negatives import Mixture
 from .summary import summarise
 
 WEIGHTS = "auto_weights.npz"
 FARTHEST = 6.0  # the largest standardised input
 DRAWS = 200
+FINER = 8  # times as many α on the grid where known negatives tell α/β
 PURITIES = tuple(i / 10 for i in range(10))  # for which the interval is told
 LEVEL = 0.95  # of the intervals
 CONTRADICTION = declare(
@@ -61,6 +63,7 @@ NOISE = np.concatenate(
     ]
 )
 ALPHA, BETA = _spaced(), 1 - NOISE[::-1]  # the grid, shapes (k,) and (m,)
+BEYOND = np.array([0.965, 0.98, 0.99, 0.995, 0.999, 1.0])  # more α, where it may be next to 1
 # Where the likelihood's parts are learned, see `basis`
 TOPS, BOTTOMS = np.append(ALPHA, [0.97, 1.0]), np.append(NOISE, [0.9, 1.0])
 FEW_TOPS = np.array([0.0005, 0.003, 0.01, 0.03, 0.07, 0.13, 0.2, 0.3, 0.42, 0.55, 0.7, 0.85, 1])
@@ -86,6 +89,13 @@ def basis() -> FloatArray:
 def prior(shares: SharePrior = DEFAULT) -> FloatArray:
     """The prior on the grid, shape (k, m)."""
     return shares.mass(ALPHA, BETA)
+
+
+@cache
+def _turned_prior() -> Belief:
+    """The prior where labeled rows are negatives, of which there may be next to nothing else."""
+    alpha = np.append(ALPHA, BEYOND)
+    return Belief(alpha, BETA, replace(DEFAULT, turned=True).mass(alpha, BETA))
 
 
 @dataclass(frozen=True)
@@ -123,20 +133,39 @@ def networks() -> Networks:
 # The belief
 
 
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the rows say of α and β, before any prior."""
+
+    log_likelihood: FloatArray  # (k, m): the networks', by labeled and unlabeled rows
+    mixture: Mixture | None  # where there are known negatives
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> Evidence:
+        mixture = Mixture.of(sketch) if sketch.n_negative else None
+        return cls(networks().log_likelihood(summarise(sketch.without_negatives())), mixture)
+
+
 def believed(
-    sketch: Sketch, settings: Settings, log_likelihood: FloatArray | None = None
+    sketch: Sketch, settings: Settings, evidence: Evidence | None = None
 ) -> tuple[Belief, float, list[Notice]]:
     """The belief in α and β, the purity of the top that it assumes, and what the scores contradict.
 
     A range that they contradict is kept, and nothing else believed; a purity is not assumed then.
-    The networks' log-likelihood, shape (k, m), may be given, so as not to find it again.
+    The evidence may be given, so as not to find it again.
     """
-    if log_likelihood is None:
-        log_likelihood = networks().log_likelihood(summarise(sketch))
-    before = Belief(ALPHA, BETA, prior())
+    evidence = evidence or Evidence.of(sketch)
+    before, log_likelihood = Belief(ALPHA, BETA, prior()), evidence.log_likelihood
+    if settings.labeled_negatives:
+        before = _turned_prior()
+        beyond = np.repeat(log_likelihood[-1:], len(BEYOND), axis=0)  # nothing was learned there
+        log_likelihood = np.concatenate([log_likelihood, beyond])
     if settings.beta is not None:
         before, log_likelihood = _at_beta(before, log_likelihood, settings.beta)
     after = before.given(np.exp(log_likelihood - log_likelihood[before.mass > 0].max()))
+    if evidence.mixture is not None:
+        before, after = before.refined(FINER), after.refined(FINER)
+        after = after.given(evidence.mixture.weight(after.alpha_edges, after.beta))
     notices = []
     if settings.alpha_between or settings.beta_between:
         fixed = (settings.beta or 0.0, settings.beta or 1.0)
@@ -151,7 +180,7 @@ def believed(
         purities = top_purity(after.alpha[:, None], after.beta, top_ratio(sketch))
         weight = (purities >= purity).astype(np.float64)
         if _contradicted(before, after, weight):
-            notices.append(_contradiction(stated_purity(purity)))
+            notices.append(_contradiction(stated_purity(purity, settings.labeled_negatives)))
             purity = 0.0
         else:
             after = after.given(weight)
@@ -162,9 +191,9 @@ def _at_beta(before: Belief, log_likelihood: FloatArray, beta: float) -> tuple[B
     """The prior and the likelihood of α where β is known, shapes (k, 1)."""
     at = hats(BETA, np.array([beta]))[0]
     mass = (before.mass / before.mass.sum(0)) @ at
-    mass = np.where(max(beta, 2 * ALPHA[0]) > ALPHA, mass, 0.0)[:, None]
+    mass = np.where(max(beta, 2 * ALPHA[0]) > before.alpha, mass, 0.0)[:, None]
     ranges = (0.0, beta), (beta, beta)
-    known = Belief(ALPHA, np.array([beta]), mass / mass.sum(), ranges)
+    known = Belief(before.alpha, np.array([beta]), mass / mass.sum(), ranges)
     return known, (log_likelihood @ at)[:, None]
 
 
@@ -176,26 +205,26 @@ def _contradiction(assumption: str) -> Notice:
     return CONTRADICTION(f"the scores contradict that {assumption}")
 
 
-def _sensitivity(
-    sketch: Sketch, settings: Settings, log_likelihood: FloatArray
-) -> list[list[float]]:
+def _sensitivity(sketch: Sketch, settings: Settings, evidence: Evidence) -> list[list[float]]:
     """Each of PURITIES with the ends of the interval of α if it is assumed, while it can be."""
     found = []
     for purity in PURITIES:
-        belief, _, notices = believed(sketch, replace(settings, purity=purity), log_likelihood)
+        belief, _, notices = believed(sketch, replace(settings, purity=purity), evidence)
         if not notices:
             found.append([purity, *belief.interval(LEVEL)[0]])
     return found
 
 
-@register("auto", options=("purity", "alpha_between", "beta_between"))
+@register("auto", options=("purity", "alpha_between", "beta_between"), negatives=True)
 def auto(sketch: Sketch, settings: Settings) -> Estimate:
     """Learned from simulated samples: the most accurate, with intervals of its own."""
-    log_likelihood = networks().log_likelihood(summarise(sketch))
-    belief, purity, notices = believed(sketch, settings, log_likelihood)
+    evidence = Evidence.of(sketch)
+    belief, purity, notices = believed(sketch, settings, evidence)
+    if evidence.mixture is not None:
+        notices.extend(evidence.mixture.notices())
     alpha, beta = float(belief.alphas(np.array([0.5]))[0]), belief.means[1]  # of least error
     alpha_ci, beta_ci = belief.interval(LEVEL)
-    sampling = sampling_interval(sketch, alpha)
+    sampling = sampling_interval(sketch.without_negatives(), alpha)
     return Estimate(
         alpha=alpha,
         beta=beta,
@@ -208,6 +237,6 @@ def auto(sketch: Sketch, settings: Settings) -> Estimate:
         alpha_ci_sampling=(max(sampling[0], alpha_ci[0]), min(sampling[1], alpha_ci[1])),
         assumed={
             **assumed(settings, purity),
-            "sensitivity": _sensitivity(sketch, settings, log_likelihood),
+            "sensitivity": _sensitivity(sketch, settings, evidence),
         },
     )

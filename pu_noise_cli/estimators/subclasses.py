@@ -246,8 +246,8 @@ def _warned(log_odds: float) -> tuple[Notice, ...]:
         return ()
     return (
         NOT_TYPICAL(
-            "clusters of the labeled rows are labeled at rates that contradict each other: the "
-            "labeled positives do not look like a random sample of all"
+            "kinds of labeled rows seem to be labeled at rates that contradict each other, so "
+            "that they are no random sample of their class"
         ),
     )
 
