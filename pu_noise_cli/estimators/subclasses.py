@@ -10,7 +10,7 @@ the overlap for positives; so the two are averaged by how likely it is that labe
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,15 +18,14 @@ import numpy as np
 from ..notices import Notice, declare
 from ..sketch import BoolArray, FloatArray, Sketch
 from ..transform.base import Training
-from ..transform.networks import networks as classifier
+from ..transform.networks import networks
 from ..transform.scaling import fit_scaling
-from .auto import ALPHA, DRAWS, LEVEL, auto, believed, networks
+from .auto import ALPHA, DRAWS, LEVEL, Evidence, auto, believed
 from .base import Estimate, Samples, Settings, register
 from .belief import Belief
 from .bound import WIDTH, best_bins
 from .clusters import assigned, k_means
 from .ratios import Ratios
-from .summary import summarise
 
 NUMBERS = (6, 9, 12, 16)  # of clusters; the estimates are averaged
 LEAST_ROWS = 100  # labeled, with fewer of which nothing but `auto` is said
@@ -34,13 +33,13 @@ LEAST_MEMBERS = 4  # labeled rows of a cluster
 MAX_ROWS = 5000  # of each table
 CLEAR = 0.3  # the ratio of densities from which an unlabeled row helps to place clusters in full
 HEAVIEST = 20.0  # the largest weight of a labeled row, in medians
-NOISE_FACTOR = 3.0  # clusters labeled at less than so many times the rate of wrong labels are wrong
+NOISE_FACTOR = 4.0  # clusters labeled at less than so many times the rate of wrong labels are wrong
 CLEAN = Settings(beta=1.0, purity=0.0)  # of a cluster: wrong labels have been set aside
 RATES = np.geomspace(0.003, 0.95, 60)  # common rates that are tried
-# Logistic regression of "labels are not typical" on benchmarks/selection.py, see Evidence
-INTERCEPT, SPREAD, AUC, OPEN, MISFIT = -52.9, 1.61, 44.9, 5.94, 0.228
+# Logistic regression of "labels are not typical" on benchmarks/selection.py, see Signs
+INTERCEPT, SPREAD, AUC, OPEN, MISFIT = -52.07, 2.056, 44.44, 5.30, 0.233
 CHOSEN = 1.0  # added to the log-odds, because the method was asked for
-WARN_FROM = 1.0  # log-odds
+WARN_FROM = 0.5  # log-odds
 NOT_TYPICAL = declare(
     "labels-not-typical",
     "Kinds of positives seem to be labeled at very unequal rates, so that alpha by other methods "
@@ -104,7 +103,7 @@ class Divided:
 
     plain: Estimate
     divisions: list[list[Part]]
-    evidence: Evidence | None  # that labels are not typical; none where rows are too few
+    signs: Signs | None  # that labels are not typical; none where rows are too few
 
     @cached_property
     def alpha(self) -> float:
@@ -116,12 +115,13 @@ def divide(samples: Samples, settings: Settings) -> Divided:
     """Score the rows, cut the labeled ones into clusters and estimate the share of each."""
     rng = np.random.default_rng([settings.seed, 2])
     tables = _tables(samples, settings, rng)
-    plain = auto(tables.sketch, Settings(beta=settings.beta))
+    known = replace(settings, purity=Settings.purity, alpha_between=None, beta_between=None)
+    plain = auto(tables.sketch, known)
     if tables.kept.sum() < LEAST_ROWS or tables.sketch.auc <= 0.5:
         return Divided(plain, [], None)
     ratios = Ratios(tables.rows, tables.n_labeled, rng)
     divisions = [_parts(tables, ratios, number, rng) for number in NUMBERS]
-    return Divided(plain, divisions, Evidence.of(divisions, plain, tables.sketch))
+    return Divided(plain, divisions, Signs.of(divisions, plain, tables.sketch))
 
 
 def _tables(samples: Samples, settings: Settings, rng: np.random.Generator) -> Tables:
@@ -133,7 +133,7 @@ def _tables(samples: Samples, settings: Settings, rng: np.random.Generator) -> T
     scores = np.full(len(rows), 0.5)
     if min(map(len, both)) > 1:
         training = Training(rows, labeled)
-        fit = classifier(training, seed=settings.seed, threads=1, progress=lambda share: None)
+        fit = networks(training, seed=settings.seed, threads=1, progress=lambda share: None)
         scores = np.clip(fit.scores, 1e-4, 1 - 1e-4)
     # both kinds of row weigh the same in training, so the odds of the score are g/f
     ratio = scores / (1 - scores)
@@ -168,16 +168,16 @@ def _parts(tables: Tables, ratios: Ratios, number: int, rng: np.random.Generator
 
 def _part(tables: Tables, ratios: Ratios, members: BoolArray) -> Part:
     sketch = Sketch.of(*ratios.of(members))
-    log_likelihood = networks().log_likelihood(summarise(sketch))
-    belief, _, _ = believed(sketch, CLEAN, log_likelihood)
-    return Part(float(members.sum() / tables.n_labeled), log_likelihood[:, -1], belief)
+    evidence = Evidence.of(sketch)
+    belief, _, _ = believed(sketch, CLEAN, evidence)
+    return Part(float(members.sum() / tables.n_labeled), evidence.log_likelihood[:, -1], belief)
 
 
 # Whether labels are typical
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Signs:
     """What tells unequal rates from typical labels, and from classes that overlap."""
 
     spread: float  # of the clusters' log rates, weighted by their share of the unlabeled rows
@@ -186,7 +186,7 @@ class Evidence:
     open: float  # the length of `auto`'s interval of log α: short where labels are typical
 
     @classmethod
-    def of(cls, divisions: list[list[Part]], plain: Estimate, sketch: Sketch) -> Evidence:
+    def of(cls, divisions: list[list[Part]], plain: Estimate, sketch: Sketch) -> Signs:
         """The mean over divisions of the labeled rows into clusters."""
         low, high = plain.alpha_ci or (plain.alpha, plain.alpha)
         return cls(
@@ -222,9 +222,9 @@ def _misfit(parts: list[Part]) -> float:
 def answer(found: Divided) -> Estimate:
     """The mean of `auto` and of the sums; draws are of both, in proportion to their weights."""
     plain = found.plain
-    if found.evidence is None:
+    if found.signs is None:
         return plain
-    weight = 1 / (1 + math.exp(-found.evidence.log_odds - CHOSEN))
+    weight = 1 / (1 + math.exp(-found.signs.log_odds - CHOSEN))
     alpha = min((1 - weight) * plain.alpha + weight * found.alpha, plain.beta)
     draws = np.array(plain.draws)
     replaced = np.linspace(0, DRAWS - 1, round(weight * DRAWS)).round().astype(int)
@@ -236,7 +236,7 @@ def answer(found: Divided) -> Estimate:
         beta=plain.beta,
         alpha_ci=(min(float(low), alpha), max(float(high), alpha)),
         beta_ci=plain.beta_ci,
-        notices=_warned(found.evidence.log_odds),
+        notices=_warned(found.signs.log_odds),
         draws=tuple(map(tuple, draws.tolist())),
     )
 
