@@ -71,7 +71,6 @@ def analyse(
             sample=request.sample,
             notices=trained.notices,
             learned=trained.learned,
-            labeled_negatives=request.transform.labeled_negatives,
         )
     return Analysis(trained, sketch, prior)
 
