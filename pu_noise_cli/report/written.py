@@ -39,8 +39,8 @@ def as_written(
             lr = posterior / (1 - posterior) * (1 - target_alpha) / target_alpha
         posterior = posterior_at(lr, alpha)
     else:
-        unlabeled = calibration.sketch.unlabeled
-        mean = float(posterior @ unlabeled / unlabeled.sum())
+        rows = calibration.population
+        mean = float(posterior @ rows / rows.sum())
         if abs(mean - alpha) > MEAN_TOLERANCE:
             notices.append(MEAN_OFF(f"{base_name(table.name)}: {mean_off(mean, alpha).message}"))
     written = replace(
