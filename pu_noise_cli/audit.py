@@ -16,7 +16,7 @@ from .calibration import Calibration
 from .errors import InputError, UsageError
 from .rows import Chunk, as_text, shown
 from .scores import Scores
-from .sketch import FloatArray, IntArray, Sketch
+from .sketch import NEGATIVE, FloatArray, IntArray, Sketch
 from .stratified import Verified, allot, stratify, width_foreseen
 from .tables import Table, open_table
 from .transform.row_sample import priorities
@@ -131,12 +131,13 @@ def draw_rows(
         allot(n, design.due, design.rows - gone)
         for n, design, gone in zip(wanted, by_set, taken, strict=True)
     ]
-    drawing = Drawing(np.concatenate(sizes), earlier, seed)
-    offset = len(by_set[0].due)
+    drawing = Drawing(np.concatenate([*sizes, [0]]), earlier, seed)
+    offset, never = len(by_set[0].due), len(drawing.sizes) - 1  # a stratum of known negatives
     for chunk, scores in scored.chunks(["id", "score"]):
         cells = sketch.cells_of(scores)
         ours, theirs = by_set[1].stratum[cells] + offset, by_set[0].stratum[cells]
-        drawing.add(chunk, scores, np.where(chunk.labeled, ours, theirs))
+        strata = np.where(chunk.labeled, ours, np.where(chunk.unlabeled, theirs, never))
+        drawing.add(chunk, scores, strata)
     found = []
     for number, kept in enumerate(drawing.kept):
         labeled = number >= offset
@@ -219,7 +220,7 @@ def _read(name: str) -> list[Verdict]:
     wanted = [column for column in COLUMNS if column in table.columns]
     found: list[Verdict] = []
     for batch, file, first in table.batches(wanted):
-        chunk = Chunk(batch, np.zeros(batch.num_rows, np.bool_), 0, first, file, first)
+        chunk = Chunk(batch, np.zeros(batch.num_rows, np.int8), 0, first, file, first)
         columns = [as_text(chunk, column).to_pylist() for column in wanted]
         for i, values in enumerate(zip(*columns, strict=True)):
             found.append(_verdict(chunk, i, dict(zip(wanted, map(str.strip, values), strict=True))))
@@ -237,7 +238,8 @@ def _verdict(chunk: Chunk, i: int, row: dict[str, str]) -> Verdict:
         return value
 
     if row["set"] not in SETS:
-        raise chunk.error("set", f"has {shown(row['set'])}", i)
+        remedy = f"; rows to verify are {' or '.join(SETS)}"
+        raise chunk.error("set", f"has {shown(row['set'])}", i, remedy)
     word = row["verdict"].lower()
     if word not in (*YES, *NO, ""):
         remedy = "; a verdict is yes/no or 1/0, and stays empty where unsure"
@@ -260,7 +262,7 @@ def _places(verdicts: Sequence[Verdict], scored: Scores) -> list[int]:
     found: dict[tuple[str, bool], list[int]] = {}
     for chunk, _ in scored.chunks(["id", "score"]):
         ids = pc.utf8_trim_whitespace(as_text(chunk, "id"))
-        for i in np.flatnonzero(np.asarray(pc.is_in(ids, wanted))):
+        for i in np.flatnonzero(np.asarray(pc.is_in(ids, wanted)) & (chunk.sets != NEGATIVE)):
             key = ids[int(i)].as_py(), bool(chunk.labeled[i])
             found.setdefault(key, []).append(chunk.first_row + int(i))
     return [_place(verdict, found, scored.name) for verdict in verdicts]
