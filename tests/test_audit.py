@@ -365,3 +365,33 @@ def test_known_negatives_are_neither_drawn_nor_counted(punoise, negatives, tmp_p
     assert found["n_verdicts"] == 380
     assert found["n_negatives"] == 200
     assert found["alpha"] == pytest.approx(0.3, abs=0.02)
+
+
+# Labeled negatives
+
+
+def test_verdicts_of_labeled_negatives_point_to_positives(drawn, punoise, scores, tmp_path):
+    """The same rows, scored and labeled the other way round: what was positive is negative."""
+    path, audit = drawn("--labeled-rows", 30, rows=150)
+    audit.loc[audit["set"] == "labeled", "verdict"] = ["no"] * 3 + ["yes"] * 27
+    audit.to_csv(path, sep="\t", index=False)
+    plain = punoise("estimate-prior", "--scores", scores, "--verdicts", path).prior
+    table, turned = pd.read_csv(scores, sep="\t"), str(tmp_path / "turned.tsv")
+    table.assign(score=1 - table["score"]).to_csv(turned, sep="\t", index=False)
+    source = ("--scores", turned, "--labeled-are", "negatives")
+    audit["posterior"] = 1 - audit["posterior"]
+    audit["verdict"] = audit["verdict"].str.lower().map({"yes": "no", "no": "yes"})
+    audit.to_csv(path, sep="\t", index=False)
+    found = punoise("estimate-prior", *source, "--verdicts", path, "--out", tmp_path / "v.json")
+    assert "150 unlabeled rows" in found.err
+    prior = json.loads((tmp_path / "v.json").read_text())
+    assert prior["alpha"] == pytest.approx(1 - plain["alpha"])
+    assert prior["alpha_ci"] == pytest.approx([1 - end for end in reversed(plain["alpha_ci"])])
+    assert prior["beta"] == pytest.approx(plain["beta"])
+    assert prior["beta_ci"] == pytest.approx(plain["beta_ci"])
+    for ours, theirs in zip(prior["audit"]["strata"], plain["audit"]["strata"], strict=True):
+        assert ours["positive"] == theirs["verdicts"] - theirs["positive"]
+        assert ours["expected"] == pytest.approx(theirs["verdicts"] - theirs["expected"], abs=1e-5)
+    punoise(
+        "audit", "--scores", turned, "--prior", tmp_path / "v.json", "--out", tmp_path / "b.tsv"
+    )

@@ -17,7 +17,7 @@ from pu_noise_cli.report.content import ReportContent, Sample
 from pu_noise_cli.report.page import render, sample_charts
 from pu_noise_cli.report.score_charts import distributions
 from pu_noise_cli.report.terminal import histogram_lines
-from pu_noise_cli.sketch import NEGATIVE, Sketch
+from pu_noise_cli.sketch import NEGATIVE, SETS, Sketch
 
 ALPHA, BETA = 0.2, 0.9
 
@@ -351,3 +351,34 @@ def test_where_nothing_is_assumed_it_is_of_the_right_end():
     answer = replace(content.answer, assumed={**content.answer.assumed, "purity": 0.0})
     page = render(replace(content, prior=replace(content.prior, answer=answer)))
     assert "assume nothing of the lowest-scoring rows" in section(page, "answer")
+
+
+# Sketches
+
+
+def test_sketches_of_parts_keep_known_negatives(punoise, tmp_path):
+    found = samples.with_negatives()
+    frame = pd.DataFrame(
+        {
+            "set": np.repeat(SETS, found.counts.sum(0)),
+            "score": np.concatenate([np.repeat(found.scores, n) for n in found.counts.T]),
+        }
+    ).sample(frac=1, random_state=1)
+    frame.insert(0, "id", range(len(frame)))
+    frame.to_csv(tmp_path / "all.tsv", sep="\t", index=False)
+    parts = []
+    for i in range(3):
+        frame[i::3].to_csv(tmp_path / f"{i}.tsv", sep="\t", index=False)
+        parts.append(tmp_path / f"{i}.sketch")
+        punoise("sketch", "--scores", tmp_path / f"{i}.tsv", "--out", parts[-1])
+    punoise("merge-sketches", *parts, "--out", tmp_path / "merged.sketch")
+    punoise("sketch", "--scores", tmp_path / "all.tsv", "--out", tmp_path / "all.sketch")
+    whole = (tmp_path / "all.sketch").read_bytes()
+    assert (tmp_path / "merged.sketch").read_bytes() == whole
+    by_scores = punoise("estimate-prior", "--scores", tmp_path / "all.tsv").out
+    assert punoise("estimate-prior", "--sketch", *parts).out == by_scores
+    assert json.loads(by_scores)["n_negatives"] == 200
+    (tmp_path / "p.json").write_bytes(by_scores)
+    common = ("--scores", tmp_path / "all.tsv", "--prior", tmp_path / "p.json")
+    punoise("report", *common, "--out", tmp_path / "r.html")
+    assert data_of((tmp_path / "r.html").read_text()) == data_of(render(with_negatives()))
