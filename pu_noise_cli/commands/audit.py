@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..console import Console
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from ..options import Seeded, Strict
 from ..parameters import NameList, NameLists, command, joined, option, reads, writes
 from ..table_options import InputFormat
@@ -93,6 +93,8 @@ def audit(given: AuditOptions, console: Console) -> None:
     tables = _tables(given, scored)
     with open_engine(None, given.threads, console) as engine:
         sketch = scored.checked_sketch(engine)
+    if not sketch.n_unlabeled:
+        raise InputError(f"{given.scores}: has no unlabeled rows to verify")
     shares, notices = prior.shares(sketch)
     calibration = calibrate(sketch, shares)
     by_set = designs(calibration)
