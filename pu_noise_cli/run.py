@@ -17,7 +17,7 @@ from .engine import Engine
 from .notices import Notice
 from .outputs import check_target, write_json, write_text
 from .posteriors import PosteriorRequest, WritePosteriors, posterior_columns
-from .provenance import NAME, DigestFiles, digests_of, files_of_run, provenance
+from .provenance import NAME, digests_of, files_of_run, provenance
 from .report.content import content_of_run
 from .report.page import render
 from .rows import Rows
@@ -116,7 +116,7 @@ def _run(
     """The steps of a run; documents and tables go to two folders, tables' names end in `suffix`."""
     folder, of_tables = folders
     scores, model = f"{of_tables}/scores{suffix}", str(folder / "model.punoise")
-    analysis = analyse(rows, settings.request, engine, scores, model)
+    analysis = analyse(rows, settings.request, engine, scores, model, digests=True)
     prior, sketch = analysis.prior, analysis.sketch
     write_json(str(folder / "prior.json"), prior.to_json())
     shares, _ = prior.shares(sketch)
@@ -126,9 +126,8 @@ def _run(
     found = engine.write(
         step, Scores.open(scores).rows, "posterior", f"{of_tables}/posterior{suffix}"
     )
-    digests = engine.gather(DigestFiles(), rows, "digest")
     execution = {**settings.execution, "seconds": engine.seconds}
-    made_of = provenance(rows, digests, analysis.trained, settings.options, execution)
+    made_of = provenance(rows, analysis.trained, settings.options, execution)
     content = content_of_run(prior, calibration, found.doubtful, made_of)
     write_text(str(folder / "report.html"), render(content))
     tables = MANIFESTS if suffix == "/" else [f"{name[:-1]}{suffix}" for name in SHARDED]

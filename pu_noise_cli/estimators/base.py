@@ -36,7 +36,7 @@ class Settings:
     purity: float | None = None
     alpha_between: Interval | None = None
     beta_between: Interval | None = None
-    # α is the share of the labeled class, and these are negatives, of which there are many
+    # what the labels say; to the methods α is the share of the labeled class all the same
     labeled_negatives: bool = False
 
 
