@@ -106,7 +106,7 @@ def prior(found: Sketch, method: str = "auto", sample: str | None = None) -> Pri
 
 @cache
 def prior_of_decoys() -> Prior:
-    return estimate_prior(decoys(), "auto", Settings(), labeled_negatives=True)
+    return estimate_prior(decoys(), "auto", Settings(labeled_negatives=True))
 
 
 def stated(found: Sketch, alpha: float, beta: float, labeled_negatives: bool = False) -> Prior:

@@ -367,6 +367,24 @@ def test_known_negatives_are_neither_drawn_nor_counted(punoise, negatives, tmp_p
     assert found["alpha"] == pytest.approx(0.3, abs=0.02)
 
 
+def test_columns_stand_beside_the_rows_of_three_tables(punoise, frames, tables, tmp_path):
+    labeled, unlabeled = frames
+    known = unlabeled.iloc[200:].assign(b=0.0)
+    known.to_csv(tmp_path / "negatives.csv", index=False)
+    three = (*tables, "--negatives", tmp_path / "negatives.csv")
+    scores, prior, out = (str(tmp_path / name) for name in ("s.parquet", "p.json", "audit.csv"))
+    punoise("transform", *three, "--score-column", "a", "--out", scores)
+    punoise("estimate-prior", "--scores", scores, "--out", prior)
+    audit = ("audit", "--scores", scores, "--prior", prior, "--labeled-rows", 30, "--out", out)
+    punoise(*audit, *three, "--keep-columns", "a,b")
+    found = pd.read_csv(out)
+    assert found["a"].tolist() == pytest.approx(found["score"].tolist())
+    for name, frame in (("labeled", labeled), ("unlabeled", unlabeled)):
+        assert set(found["b"][found["set"] == name]) <= set(frame["b"])
+    said = punoise(*audit, *tables, "--keep-columns", "b", expect=2).err
+    assert "--negatives goes with scores of known negatives" in said
+
+
 # Labeled negatives
 
 
