@@ -192,7 +192,7 @@ class Signs:
         return cls(
             float(np.mean([_spread(parts) for parts in divisions])),
             float(np.mean([_misfit(parts) for parts in divisions])),
-            0.5 + (sketch.auc - 0.5) / max(plain.beta - plain.alpha, 0.1),
+            min(0.5 + (sketch.auc - 0.5) / max(plain.beta - plain.alpha, 0.1), 1.0),
             float(np.log(high / max(low, 1e-4))),
         )
 
