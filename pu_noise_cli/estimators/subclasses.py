@@ -37,9 +37,9 @@ NOISE_FACTOR = 4.0  # clusters labeled at less than so many times the rate of wr
 CLEAN = Settings(beta=1.0, purity=0.0)  # of a cluster: wrong labels have been set aside
 RATES = np.geomspace(0.003, 0.95, 60)  # common rates that are tried
 # Logistic regression of "labels are not typical" on benchmarks/selection.py, see Signs
-INTERCEPT, SPREAD, AUC, OPEN, MISFIT = -52.07, 2.056, 44.44, 5.30, 0.233
-CHOSEN = 1.0  # added to the log-odds, because the method was asked for
-WARN_FROM = 0.5  # log-odds
+INTERCEPT, SPREAD, AUC, OPEN, MISFIT = -45.9, 1.58, 38.1, 5.74, 0.239
+CHOSEN = 2.0  # added to the log-odds, because the method was asked for
+WARN_FROM = 0.3  # log-odds
 NOT_TYPICAL = declare(
     "labels-not-typical",
     "Kinds of positives seem to be labeled at very unequal rates, so that alpha by other methods "
