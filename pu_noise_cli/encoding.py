@@ -119,7 +119,7 @@ def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> NDArray[n
         index = np.asarray(
             pc.fill_null(pc.index_in(text, pa.array(column.levels, pa.string())), -1)
         )
-        missing = np.asarray(_is_missing(text, na))
+        missing = np.asarray(_is_missing_category(text, na))
         indicators = [index == level for level in range(len(column.levels))]
         if column.other:
             indicators.append((index < 0) & ~missing)
@@ -159,7 +159,9 @@ class _Numbers:
     def of(cls, chunk: Chunk, name: str, na: Sequence[str]) -> _Numbers:
         column = chunk.batch[name]
         if not pa.types.is_string(column.type):
-            return cls(_without(na, _cast_numbers(chunk, name, column)))
+            single = pa.types.is_float32(column.type) or pa.types.is_float16(column.type)
+            kind = column.type.to_pandas_dtype() if single else np.float64
+            return cls(_without(na, _cast_numbers(chunk, name, column), kind))
         text = pc.utf8_trim_whitespace(column)
         text = pc.if_else(_is_missing(text, na), pa.scalar(None, text.type), text)
         try:
@@ -171,10 +173,19 @@ class _Numbers:
             return cls(_without(na, _as_floats(numbers)), odd, text)
 
 
-def _without(na: Sequence[str], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Numbers, NaN where one of them means a missing value: -1 is also written -1.0."""
-    meant = [float(text) for text in na if re.fullmatch(NUMBER, text)]
-    return np.where(np.isin(values, meant), np.nan, values) if meant else values
+def _without(
+    na: Sequence[str], values: NDArray[np.float64], kind: Any = np.float64
+) -> NDArray[np.float64]:
+    """Numbers, NaN where one of them means a missing value: -1 is also written -1.0.
+
+    The file has them in floats of a kind, of which -9.99 may be another.
+    """
+    meant = np.array(_numbers_in(na), kind)
+    return np.where(np.isin(values, meant), np.nan, values) if len(meant) else values
+
+
+def _numbers_in(texts: Sequence[str]) -> list[float]:
+    return [float(text) for text in texts if re.fullmatch(NUMBER, text)]
 
 
 def _as_floats(column: pa.Array) -> NDArray[np.float64]:
@@ -204,16 +215,28 @@ def _holds(chunk: Chunk, name: str, text: str) -> bool:
     if pa.types.is_string(column.type):
         if pc.any(pc.equal(pc.utf8_trim_whitespace(column), text)).as_py():
             return True
-    elif not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+    elif pa.types.is_boolean(column.type):
         return False
     if not re.fullmatch(NUMBER, text):
         return False
-    return bool((_Numbers.of(chunk, name, ()).values == float(text)).any())
+    with_it, without = (np.isnan(_Numbers.of(chunk, name, na).values) for na in ([], [text]))
+    return bool((with_it != without).any())
 
 
 def _is_missing(text: pa.Array, na: Sequence[str]) -> pa.Array:
     known = pa.array([*MISSING_TEXTS, *na], text.type)
     return pc.or_(pc.is_null(text), pc.is_in(pc.utf8_trim_whitespace(text), known))
+
+
+def _is_missing_category(text: pa.Array, na: Sequence[str]) -> pa.Array:
+    """The same of categories, which may yet be numbers."""
+    missing, meant = _is_missing(text, na), _numbers_in(na)
+    if not meant:
+        return missing
+    text = pc.utf8_trim_whitespace(text)
+    fits = pc.match_substring_regex(text, NUMBER)
+    numbers = pc.cast(pc.if_else(fits, text, pa.scalar(None, text.type)), pa.float64())
+    return pc.or_(missing, pc.is_in(numbers, pa.array(meant)))
 
 
 def _booleans(numbers: _Numbers) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -269,7 +292,7 @@ class Profile:
         self.rows += chunk.batch.num_rows
         if as_category:
             text = as_text(chunk, name)
-            missing = _is_missing(text, na)
+            missing = _is_missing_category(text, na)
             self.missing += int(pc.sum(missing).as_py() or 0)
             self.count(text.filter(pc.invert(missing)))
             return
@@ -396,7 +419,7 @@ class Profiler:
         ]
         raise InputError(
             f"column {shown(name)} differs in kind between {' and '.join(described)}; "
-            "--categorical reads it as text in both"
+            "--categorical reads it as text in both, --id-column and --keep-columns as no feature"
         )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .estimators import Settings
     from .prior import Prior
     from .rows import Rows
+    from .tables import Table
     from .transform.training import TransformSettings
 
 
@@ -60,10 +61,58 @@ class OnFailure(Common):
     )
 
 
+def _kinds() -> Iterable[str]:
+    from .files import KINDS
+
+    return KINDS
+
+
 def _classifiers() -> Iterable[str]:
     from .transform import CLASSIFIERS
 
     return CLASSIFIERS
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputFormat(Common):
+    """Commands that read tables which others have made."""
+
+    input_format: str | None = option(
+        "--input-format",
+        "Input",
+        "What the tables are, whatever their names say.",
+        type=LazyChoice(_kinds),
+    )
+
+    def open_table(self, name: str) -> Table:
+        """A table of the user's, of the format that it is said to have."""
+        from .tables import open_table
+
+        return open_table(name, self.input_format)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CarriedColumns(Common):
+    """Commands whose output has columns of their input."""
+
+    id_column: NameLists = option(
+        "--id-column",
+        "Columns",
+        "Column of row ids, kept as written, or several that are an id together; by default rows "
+        "are numbered.",
+        metavar="A,B,...",
+        type=NameList(),
+        multiple=True,
+    )
+    keep_columns: NameLists = option(
+        "--keep-columns",
+        "Columns",
+        "Columns that the outputs are to have too, as written; they are no features unless named "
+        "as such.",
+        metavar="A,B,...",
+        type=NameList(),
+        multiple=True,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +133,7 @@ class LabelsOption(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(Seeded, LabelsOption):
+class TableOptions(Seeded, CarriedColumns, InputFormat, LabelsOption):
     """Commands that read labeled and unlabeled rows, and known negatives."""
 
     labeled: str | None = reads("--labeled", "FILE", "Table of labeled positives.")
@@ -100,12 +149,6 @@ class TableOptions(Seeded, LabelsOption):
         "labeled/unlabeled; and negative, for known negatives.",
         metavar="NAME",
     )
-    id_column: str | None = option(
-        "--id-column",
-        "Columns",
-        "Column of row ids, kept as written; by default rows are numbered.",
-        metavar="NAME",
-    )
     group_column: str | None = option(
         "--group-column",
         "Columns",
@@ -115,7 +158,7 @@ class TableOptions(Seeded, LabelsOption):
     features: NameLists = option(
         "--features",
         "Columns",
-        "Feature columns; by default all but the id, group, label and dropped ones.",
+        "Feature columns; by default all but the id, group, label, kept and dropped ones.",
         metavar="A,B,...",
         type=NameList(),
         multiple=True,
@@ -174,10 +217,9 @@ class TableOptions(Seeded, LabelsOption):
     def rows(self) -> Rows:
         """The rows that --labeled, --unlabeled and --negatives, or --table, name."""
         from .rows import Rows
-        from .tables import open_table
 
         sets, names = self._tables()
-        tables = [open_table(name) for name in names]
+        tables = [self.open_table(name) for name in names]
         features = joined(self.features)
         if self.score_column is not None:
             if features or self.transform:
@@ -188,9 +230,10 @@ class TableOptions(Seeded, LabelsOption):
             sets=sets,
             features=features,
             drop=joined(self.drop_columns),
-            id_column=self.id_column,
+            id_columns=joined(self.id_column),
             group_column=self.group_column,
             label_column=self.label_column,
+            keep=joined(self.keep_columns),
         )
 
     def _tables(self) -> tuple[list[int], list[str]]:

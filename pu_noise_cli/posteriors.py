@@ -157,22 +157,21 @@ class WritePosteriors:
         scored = Scores(job.part)
         found = PosteriorRows.none(len(self.sketch.edges), self.labeled_negatives)
         if job.is_done:
-            for chunk, scores in scored.chunks(["id", "score"]):
+            for chunk, scores in scored.chunks([*job.part.id_columns, "score"]):
                 found.add(job.part, chunk, scores, self.sketch.cells_of(scores))
                 done(len(scores))
             return found
         columns = {k: v for k, v in self.columns.items() if scored.with_set or k not in OF_LABELED}
         fields = [pa.field(name, pa.array(values[:0]).type) for name, values in columns.items()]
-        schema = pa.schema([*scores_schema(scored.with_set), *fields])
+        schema = scores_schema(job.part, scored.with_set, fields)
         with job_writer(job, schema) as write:
-            for chunk, scores in scored.chunks(["id", "score"]):
+            for chunk, scores in scored.chunks([*job.part.carried, "score"]):
                 cells = self.sketch.cells_of(scores)
-                batch = scores_batch(job.part, chunk, scores, scored.with_set)
                 arrays = [
                     _at_cells(values, cells, chunk.labeled if name in OF_LABELED else None)
                     for name, values in columns.items()
                 ]
-                write(pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=schema))
+                write(scores_batch(job.part, chunk, scores, schema, arrays))
                 found.add(job.part, chunk, scores, cells)
                 done(len(scores))
         return found

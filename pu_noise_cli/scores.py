@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import itertools
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from .engine import Engine, RowsDone
 from .errors import InputError, UsageError
 from .notices import Notice
 from .outputs import WriteBatch, table_writer
-from .rows import Chunk, Rows
+from .rows import OWN_COLUMNS, Chunk, Rows
 from .shards import Job
 from .sketch import SETS, FloatArray, Sketch, SketchBuilder
 from .tables import open_table, parquet_metadata
@@ -44,10 +45,16 @@ class Scores:
         table = open_table(name)
         if with_set is None:
             with_set = "set" in table.columns
-        for column in ("id", "set", "score") if with_set else ("id", "score"):
+        ids = id_columns(table.columns)
+        for column in (*ids, "set", "score") if with_set else (*ids, "score"):
             table.require(column, "labeled and unlabeled scores (new ones need --model)")
-        label = "set" if with_set else None
-        rows = Rows.matched([table], features=["score"], id_column="id", label_column=label)
+        rows = Rows.matched(
+            [table],
+            features=["score"],
+            id_columns=ids,
+            label_column="set" if with_set else None,
+            keep=[c for c in table.columns if c not in ids and c not in OWN_COLUMNS],
+        )
         return cls(rows)
 
     @property
@@ -129,7 +136,7 @@ class WriteScores:
             save_model(StoredModel(self.scorer.model, scorer=self.scorer), file)
         else:
             save_model(StoredModel(self.scorer), file)
-        columns = json.dumps([rows.id_column, rows.label_column])
+        columns = json.dumps([rows.id_columns, rows.label_column, rows.kept])
         return hashlib.sha256(file.getvalue() + columns.encode()).hexdigest()
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> Sketch:
@@ -138,12 +145,13 @@ class WriteScores:
             return Scores.open(job.out, with_set).sketch(done)
         builder = SketchBuilder()
         metadata = {WARNINGS_KEY: json.dumps(self.notices)} if self.notices else {}
-        with job_writer(job, scores_schema(with_set).with_metadata(metadata)) as write:
+        schema = scores_schema(job.part, with_set).with_metadata(metadata)
+        with job_writer(job, schema) as write:
             for chunk, scores in self._scored(job.part, threads):
                 if not np.isfinite(scores).all():
                     row = int(np.isfinite(scores).argmin())
                     raise chunk.error(job.part.features[0], "and the others have no score", row)
-                write(scores_batch(job.part, chunk, scores, with_set))
+                write(scores_batch(job.part, chunk, scores, schema))
                 builder.add(scores, chunk.sets)
                 done(len(scores))
         return builder.sketch()
@@ -152,7 +160,7 @@ class WriteScores:
         if isinstance(self.scorer, HonestScorer):
             yield from self.scorer.score_all(rows, threads)
         else:
-            for chunk in rows.chunks([*rows.features, *rows.id_and_group]):
+            for chunk in rows.chunks([*rows.features, *rows.carried]):
                 yield chunk, self.scorer.score(chunk, threads)
 
     @staticmethod
@@ -188,11 +196,12 @@ def write_training_scores(
         part[position] = table.only([shard], file.first_row)
         parts.append((replace(rows, tables=tuple(part), sets=scorer.sets), file))
     count = 0
-    with table_writer(out, scores_schema(with_set=True), UNIQUE_COLUMNS) as write:
+    schema = scores_schema(rows, with_set=True)
+    with table_writer(out, schema, UNIQUE_COLUMNS) as write:
         for part_rows, file in parts:
             seen = 0
             for chunk, scores in scorer.score_all(part_rows, threads):
-                write(scores_batch(part_rows, chunk, scores, with_set=True))
+                write(scores_batch(part_rows, chunk, scores, schema))
                 seen += len(scores)
             if seen != file.rows:
                 raise InputError(
@@ -202,19 +211,29 @@ def write_training_scores(
     return count
 
 
-def scores_schema(with_set: bool) -> pa.Schema:
-    """The columns of SCORES."""
-    fields = [("id", pa.string()), ("set", pa.string()), ("score", pa.float64())]
-    return pa.schema([field for field in fields if with_set or field[0] != "set"])
+def id_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """The ids of SCORES: `id` or, where there is none, the columns before `set` and `score`."""
+    before = tuple(itertools.takewhile(lambda column: column not in OWN_COLUMNS, columns))
+    return ("id",) if "id" in columns or not before else before
 
 
-def scores_batch(rows: Rows, chunk: Chunk, scores: FloatArray, with_set: bool) -> pa.RecordBatch:
-    """The rows of a chunk as they stand in SCORES."""
-    columns = {"id": rows.ids(chunk), "score": pa.array(scores)}
-    if with_set:
-        columns["set"] = SET_NAMES.take(pa.array(chunk.sets))
-    schema = scores_schema(with_set)
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+def scores_schema(rows: Rows, with_set: bool, more: Iterable[pa.Field] = ()) -> pa.Schema:
+    """The columns of SCORES: ids, set, score, perhaps more, and those that are carried through."""
+    text = pa.string()
+    ids, kept = ([pa.field(name, text) for name in names] for names in (rows.id_names, rows.kept))
+    of_set = [pa.field("set", text)] if with_set else []
+    return pa.schema([*ids, *of_set, pa.field("score", pa.float64()), *more, *kept])
+
+
+def scores_batch(
+    rows: Rows, chunk: Chunk, scores: FloatArray, schema: pa.Schema, more: Iterable[pa.Array] = ()
+) -> pa.RecordBatch:
+    """The rows of a chunk as they stand in SCORES, with the columns of its schema."""
+    of_set = []
+    if "set" in schema.names:
+        of_set = [SET_NAMES.take(pa.array(chunk.sets))]
+    arrays = [*rows.id_parts(chunk), *of_set, pa.array(scores), *more, *rows.carry(chunk)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 @contextlib.contextmanager

@@ -11,15 +11,15 @@ import click
 
 from ..console import Console
 from ..errors import InputError, UsageError
-from ..options import ShardsOptions
-from ..parameters import Common, argument, command, option, reads, writes
+from ..options import CarriedColumns, InputFormat, ShardsOptions
+from ..parameters import Common, argument, command, joined, option, reads, writes
 
 if TYPE_CHECKING:
     from ..sketch import Sketch
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreOptions(ShardsOptions):
+class ScoreOptions(ShardsOptions, CarriedColumns, InputFormat):
     model: str = reads(
         "--model", "MODEL", "What 'run', 'transform' or 'train' wrote.", required=True
     )
@@ -35,9 +35,6 @@ class ScoreOptions(ShardsOptions):
         "Input",
         "The same, where 'train' read one --table of both.",
         metavar="NAME",
-    )
-    id_column: str | None = option(
-        "--id-column", "Columns", "Row ids, kept as written.", metavar="NAME"
     )
     out: str = writes(
         "--out", "SCORES", "Table to write; DIR/ for shards, from Parquet files.", required=True
@@ -59,7 +56,6 @@ def score(given: ScoreOptions, console: Console) -> None:
     from ..rows import Rows
     from ..scores import WriteScores, write_training_scores
     from ..sketch import SETS
-    from ..tables import open_table
     from ..transform.store import load_model
 
     if given.label_column is not None and given.set_name is not None:
@@ -70,14 +66,15 @@ def score(given: ScoreOptions, console: Console) -> None:
         raise UsageError("--set and --label-column write one table: 'transform' writes shards")
     if known and stored.scorer is None:
         raise UsageError(f"{given.model}: does not know its training rows; 'train' writes one")
-    table = open_table(given.table)
+    table = given.open_table(given.table)
     features = [column.name for column in stored.model.encoding.columns]
     rows = Rows.matched(
         [table],
         features=features,
-        id_column=given.id_column,
+        id_columns=joined(given.id_column),
         label_column=given.label_column,
         group_column=stored.scorer.group_column if known and stored.scorer else None,
+        keep=joined(given.keep_columns),
         wanted_by="the model",
     )
     given.check_table_out(given.out, rows)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from ..console import Console
 from ..errors import EstimationError, InputError, PunoiseError, UsageError
 from ..options import (
+    CarriedColumns,
     DaskOption,
     EstimationOptions,
+    InputFormat,
     OnFailure,
     ShardsOptions,
     Strict,
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from ..prior import Prior
     from ..sketch import Sketch
     from ..transform.training import Trained
+
+
+OF_TABLES = (TableOptions, CarriedColumns, InputFormat)  # not of scores or sketches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +227,7 @@ def _check_no_tables(given: EstimatePriorOptions) -> None:
     if given.scores is not None and given.sketches:
         raise UsageError("give either --scores or --sketch, not both")
     source = "--scores" if given.scores is not None else "--sketch"
-    of_tables = set(TableOptions.__annotations__)
+    of_tables = {name for of in OF_TABLES for name in of.__annotations__}
     if source == "--sketch":
         of_tables.add("dask")
     if unused := given.given(*of_tables):

@@ -64,12 +64,12 @@ def as_written(
 
 def _read(table: Table, sketch: Sketch) -> tuple[dict[str, FloatArray], float | None]:
     """The mean of each column over the rows of each cell, shape (cells,), and the target α."""
-    for column in ("id", "set", "score", *SHARE_COLUMNS):
+    for column in ("set", "score", *SHARE_COLUMNS):
         table.require(column, "--posterior")
     bounds = BOUND_COLUMNS if all(column in table.columns for column in BOUND_COLUMNS) else ()
     target = (TARGET_ALPHA,) if TARGET_ALPHA in table.columns else ()
     columns = ("score", *SHARE_COLUMNS, *bounds, *target)
-    rows = Rows.matched([table], features=columns, id_column="id", label_column="set")
+    rows = Rows.matched([table], features=columns, label_column="set")
     encoding = Encoding(tuple(Column(name, "number") for name in columns))
     size, target_alpha = len(sketch.edges), None
     labeled, unlabeled = np.zeros(size), np.zeros(size)

@@ -80,7 +80,7 @@ class HonestScorer:
         """Every row in order with its score by models that saw neither it nor its group."""
         complete = len(self.places) == sum(file.rows for table in self.files for file in table)
         columns = [] if complete else rows.features
-        for chunk in rows.chunks([*columns, *rows.id_and_group]):
+        for chunk in rows.chunks([*columns, *rows.carried]):
             if self.cross_fit is not None:
                 features = self.model.features(chunk, threads)
                 found = self.cross_fit.predict(features, rows.groups(chunk), threads)

@@ -18,6 +18,7 @@ from ..errors import InputError, UsageError
 from ..notices import Notice, declare
 from ..rows import Chunk, Rows
 from ..sketch import NEGATIVE, SETS, UNLABELED, IntArray
+from ..spikes import LONE_VALUE, lone_in_column
 from . import CLASSIFIERS
 from .base import Fit, Progress, Training
 from .crossfit import FOLDS, cross_fit
@@ -140,7 +141,7 @@ def train(
         scores=1 - fit.scores if settings.labeled_negatives else fit.scores,
         cross_fit=crossed,
     )
-    return trained(scorer=learned, notices=(*notices, *_leaks(encoding, training)))
+    return trained(scorer=learned, notices=(*notices, *_odd_columns(encoding, raw, training)))
 
 
 def _check_width(rows: Rows, features: int) -> None:
@@ -209,6 +210,16 @@ def _group_numbers(names: pa.Array | None) -> NDArray[np.int64] | None:
     if names is None:
         return None
     return np.asarray(names.dictionary_encode().indices).astype(np.int64)
+
+
+def _odd_columns(encoding: Encoding, raw: NDArray[np.float64], training: Training) -> list[Notice]:
+    """Columns of the matrix, shape (n, d), in which a value stands apart or that leak labels."""
+    numbers = {column.name for column in encoding.columns if column.kind == "number"}
+    notices = []
+    for name, values in zip(encoding.feature_names, raw.T, strict=True):
+        if name in numbers and (found := lone_in_column(values, training.labeled)) is not None:
+            notices.append(LONE_VALUE(found.told(f"in column {name!r} the value")))
+    return [*notices, *_leaks(encoding, training)]
 
 
 def _leaks(encoding: Encoding, training: Training) -> list[Notice]:
