@@ -19,7 +19,8 @@ import pandas as pd
 from accuracy import markdown
 from sbc import sampled
 
-from pu_noise_cli.calibration import calibrate, lr_bounds, posterior_bounds, replicates
+from pu_noise_cli.bounds import bounds
+from pu_noise_cli.calibration import calibrate
 from pu_noise_cli.estimation import estimate_prior
 from pu_noise_cli.estimators import Settings
 from pu_noise_cli.estimators.assumptions import purity_asked
@@ -39,8 +40,8 @@ def one(seed: int, index: int) -> dict[str, float]:
         truth = problem.alpha * f1 / (problem.alpha * f1 + (1 - problem.alpha) * f0)
     prior = estimate_prior(sketch, "auto", Settings())
     calibration = calibrate(sketch, prior.shares(sketch)[0])
-    copies = replicates(calibration, "isotonic", 0)
-    low, high = posterior_bounds(calibration, copies, None)
+    held = bounds(calibration, "isotonic", 0)
+    low, high = held.posterior()
     rank = np.cumsum(sketch.unlabeled) / sketch.n_unlabeled
     found = {"pure": problem.purity >= purity_asked(Settings().purity, sketch), "AUC": sketch.auc}
     for place in PLACES:
@@ -52,7 +53,7 @@ def one(seed: int, index: int) -> dict[str, float]:
     weight = sketch.unlabeled * top + 1e-12
     found["bound of the top tenth"] = np.average(low, weights=weight)
     found["truth of the top tenth"] = np.average(np.nan_to_num(truth), weights=weight)
-    called = (lr_bounds(calibration, copies)[0] >= LEVEL) & (sketch.unlabeled > 0)
+    called = (held.lr[0] >= LEVEL) & (sketch.unlabeled > 0)
     rows = sketch.unlabeled * called
     positives, negatives = rows @ np.nan_to_num(truth), rows @ (1 - np.nan_to_num(truth))
     odds = problem.alpha / (1 - problem.alpha)

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..calibration import Calibration, posterior_bounds, replicates
+from ..bounds import bounds
+from ..calibration import Calibration
 from ..errors import InputError
 from ..estimators import Estimate
 from ..notices import Notice
@@ -23,8 +24,6 @@ from ..provenance import SCHEMA
 from ..sketch import FloatArray, Sketch
 from .aggregates import PosteriorCurve
 from .text import shortened
-
-BOUND_COPIES = 40  # bootstrap copies behind the band around the posterior: enough for a chart
 
 
 class Sample(NamedTuple):
@@ -189,5 +188,4 @@ def bounds_on_posterior(
     calibration: Calibration, seed: int, target_alpha: float | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """One-sided 95 % bounds for the chart of posteriors, both of shape (cells,)."""
-    copies = replicates(calibration, "isotonic", seed, BOUND_COPIES)
-    return posterior_bounds(calibration, copies, target_alpha)
+    return bounds(calibration, "isotonic", seed).posterior(target_alpha)
