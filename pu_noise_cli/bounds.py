@@ -10,7 +10,8 @@ import numpy as np
 from .calibration import LOGITS, Calibration, chain, posterior_at, replicates, scale_of
 from .sketch import FloatArray
 
-ONE_SIDED = 0.95  # the level of each of the two bounds
+ONE_SIDED = 0.95  # how often each of the two bounds is to hold
+CREDIBLE = 0.93  # such bounds on a monotone function hold more often than they are believed to
 MIXED = 40  # of the likely pairs of α and β, which the bounds allow for
 AT_ONCE = 10  # of them, to bound the memory
 
@@ -90,7 +91,7 @@ def _quantiles(beliefs: Sequence[_Belief], shifts: Sequence[float]) -> Pair:
         cumulated = np.cumsum(belief.chance, axis=1) - belief.chance / 2
         for row, mine in zip(below, cumulated, strict=True):
             row += np.interp(grid, LOGITS + shift, mine, left=0, right=1) / len(beliefs)
-    found = [[np.interp(q, row, grid) for row in below] for q in (1 - ONE_SIDED, ONE_SIDED)]
+    found = [[np.interp(q, row, grid) for row in below] for q in (1 - CREDIBLE, CREDIBLE)]
     return np.array(found[0]), np.array(found[1])
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .bounds import bounds
+from .bounds import Bounds, bounds
 from .calibration import Calibration, shift_prior
 from .engine import RowsDone
 from .errors import EstimationError
@@ -40,9 +40,16 @@ class PosteriorRequest:
     calibrator: str = "isotonic"
     seed: int = 0
 
+    @property
+    def bounded(self) -> bool:
+        """Whether bounds are needed."""
+        return self.bounds or bool(self.levels)
 
-def posterior_columns(calibration: Calibration, request: PosteriorRequest) -> Columns:
-    """The columns of POSTERIOR after the score."""
+
+def posterior_columns(
+    calibration: Calibration, request: PosteriorRequest, held: Bounds | None = None
+) -> Columns:
+    """The columns of POSTERIOR after the score; `held` are the bounds, where they are known."""
     p, fdr = calibration.posterior, calibration.fdr
     if request.target_alpha is not None:
         p, fdr = shift_prior(calibration, request.target_alpha)
@@ -55,8 +62,8 @@ def posterior_columns(calibration: Calibration, request: PosteriorRequest) -> Co
     }
     if request.target_alpha is not None:
         columns[TARGET_ALPHA] = np.full(len(p), request.target_alpha)
-    if request.bounds or request.levels:
-        found = bounds(calibration, request.calibrator, request.seed)
+    if request.bounded:
+        found = held or bounds(calibration, request.calibrator, request.seed)
         if request.bounds:
             low, high = found.posterior(request.target_alpha)
             columns |= {"posterior_low": low, "posterior_high": high}

@@ -22,6 +22,7 @@ from ..posteriors import DoubtfulRow, DoubtfulRows
 from ..prior import Prior, notices_of_json
 from ..provenance import SCHEMA
 from ..sketch import FloatArray, Sketch
+from ..thresholds import Thresholds
 from .aggregates import PosteriorCurve
 from .text import shortened
 
@@ -144,6 +145,7 @@ class ReportContent:
     suspicious: tuple[SuspiciousLabel, ...]
     provenance: Provenance | None = None
     sources: tuple[InputFile, ...] = ()  # the files that the report itself was made from
+    thresholds: Thresholds | None = None  # of levels of evidence
 
     @property
     def sketch(self) -> Sketch:
@@ -172,15 +174,24 @@ class ReportContent:
 
 
 def content_of_run(
-    prior: Prior, calibration: Calibration, doubtful: DoubtfulRows, made_of: dict[str, Any]
+    prior: Prior,
+    calibration: Calibration,
+    doubtful: DoubtfulRows,
+    made_of: dict[str, Any],
+    by_score: PosteriorCurve | None = None,
+    thresholds: Thresholds | None = None,
 ) -> ReportContent:
     """The content of the report of a run, from what the run has in hand."""
+    if by_score is None:
+        bounds = bounds_on_posterior(calibration, prior.seed)
+        by_score = PosteriorCurve.of(calibration, bounds=bounds)
     return ReportContent(
         prior,
         calibration,
-        PosteriorCurve.of(calibration, bounds=bounds_on_posterior(calibration, prior.seed)),
+        by_score,
         suspicious_labels(doubtful.kept, calibration),
         Provenance.of("provenance.json", made_of),
+        thresholds=thresholds,
     )
 
 
