@@ -1,4 +1,4 @@
-"""How often the one-sided 95 % bounds at a score hold, and the levels of evidence that rest on them.
+"""How often one-sided 95 % bounds at a score hold, and the levels of evidence that rest on them.
 
 python benchmarks/bounds.py --draws 500
 

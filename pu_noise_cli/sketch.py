@@ -97,6 +97,16 @@ class Sketch:
         """The score each cell stands for: its middle."""
         return _on_grid(self.edges, self.level, middle=True)
 
+    def spans(self) -> tuple[FloatArray, FloatArray]:
+        """The lowest and the highest score of each cell, both of shape (cells,)."""
+        mirrored = (self.edges > 0.5) & (self.edges < 1)  # 1 shares its cell with what is above
+        distance = np.where(mirrored, 1.0 - self.edges, self.edges)
+        alone = (distance == 0) | (distance == 0.5)
+        last = np.where(alone, 0, (1 << self.level) - 1)
+        far = (distance.view(np.int64) | last).view(np.float64)
+        far = np.where(mirrored, 1.0 - far, far)
+        return np.minimum(self.edges, far), np.maximum(self.edges, far)
+
     @cached_property
     def n_labeled(self) -> int:
         return int(self.labeled.sum())

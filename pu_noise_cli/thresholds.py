@@ -140,6 +140,7 @@ def _thresholds(
     """The threshold of each level, given from the highest likelihood ratio to the lowest."""
     sketch = calibration.sketch
     low, high = bounds.lr
+    ends = sketch.spans()
     stronger = {False: sign * np.inf, True: -sign * np.inf}  # where the next stronger one begins
     found: dict[str, Threshold] = {}
     # each side from its strongest level on
@@ -151,7 +152,7 @@ def _thresholds(
         cell = int(np.flatnonzero(meets)[-1 if level.against else 0])
         bound = (high if level.against else low)[cell : cell + 1]
         lr = calibration.lr[cell : cell + 1]
-        begins = sign * float(sketch.scores[cell]) + 0.0  # no -0
+        begins = sign * float(ends[level.against][cell]) + 0.0  # no -0
         reached = Reached(
             begins,
             stronger[level.against],

@@ -73,10 +73,6 @@ def _log_odds(p: FloatArray) -> FloatArray:
         return (np.log10(p) - np.log10(1 - p)).clip(-STEEPEST, STEEPEST)
 
 
-def _reached(found: Thresholds) -> list[Threshold]:
-    return [threshold for threshold in found.levels if threshold.reached is not None]
-
-
 def _begins(found: Thresholds, threshold: Threshold) -> str:
     """From where on a score has a level."""
     if threshold.reached is None:
@@ -96,64 +92,67 @@ def _draw(content: ReportContent, found: Thresholds) -> Callable[[Palette], Spec
     x["axis"] = {"grid": False, "format": "~g"}
     axis = {"labelExpr": AS_SHARE, "values": _log_odds(np.array(TICKS)).tolist()}
     said = "probability of being positive"
-    marks: list[Row] = [
-        {"score": one.reached.score_from, "level": one.level.code, "against": one.level.against}
-        for one in _reached(found)
-        if one.reached is not None
-    ]
 
     def y(name: str) -> Spec:
         return channel(f"{name}_odds", said, axis=axis, scale={"zero": False})
 
+    band = {"x": x, "y": y("low"), "y2": {"field": "high_odds"}}
+    formats = {name: ".4~g" if name == "score" else ".3~p" for name in COLUMNS}
+
     def draw(palette: Palette) -> Spec:
-        color = {
-            "condition": {"test": "datum.against", "value": palette.negative},
-            "value": palette.labeled,
+        pointer = {
+            "params": [nearest_to("score")],
+            "mark": {"type": "rule", "strokeWidth": 1},
+            "encoding": {
+                "x": x,
+                "color": {"value": palette.ink},
+                "opacity": shown_on_hover(0.6),
+                "tooltip": tooltips(COLUMNS, formats),
+            },
         }
-        line = {"strokeDash": [5, 4], "strokeWidth": 1.5}
-        name = {"angle": 270, "align": "right", "baseline": "bottom", "dx": -4, "dy": -3}
         return {
             "layer": [
                 {
                     "mark": {"type": "area", "color": palette.positive, "opacity": 0.22},
-                    "encoding": {"x": x, "y": y("low"), "y2": {"field": "high_odds"}},
+                    "encoding": band,
                 },
                 {
                     "params": [zooming("x")],
                     "mark": {"type": "line", "strokeWidth": 2.2},
                     "encoding": {"x": x, "y": y("posterior"), "color": {"value": palette.positive}},
                 },
-                {
-                    "data": {"values": marks},
-                    "mark": {"type": "rule", **line},
-                    "encoding": {"x": x, "color": color},
-                },
-                {
-                    "data": {"values": marks},
-                    "mark": {"type": "text", "fontSize": 11, **name},
-                    "encoding": {
-                        "x": x,
-                        "y": {"value": 0},
-                        "text": {"field": "level"},
-                        "color": color,
-                    },
-                },
-                {
-                    "params": [nearest_to("score")],
-                    "mark": {"type": "rule", "strokeWidth": 1},
-                    "encoding": {
-                        "x": x,
-                        "color": {"value": palette.ink},
-                        "opacity": shown_on_hover(0.6),
-                        "tooltip": tooltips(
-                            COLUMNS, {n: ".4~g" if n == "score" else ".3~p" for n in COLUMNS}
-                        ),
-                    },
-                },
+                *_marks(found, x, palette),
+                pointer,
             ]
         }
 
     return draw
+
+
+def _marks(found: Thresholds, x: Spec, palette: Palette) -> list[Spec]:
+    """A line where each level begins, with its name."""
+    begins: list[Row] = [
+        {"score": one.reached.score_from, "level": one.level.code, "against": one.level.against}
+        for one in found.levels
+        if one.reached is not None
+    ]
+    color = {
+        "condition": {"test": "datum.against", "value": palette.faint},
+        "value": palette.labeled,
+    }
+    upright = {"angle": 270, "align": "right", "baseline": "bottom", "dx": -4, "dy": -3}
+    return [
+        {
+            "data": {"values": begins},
+            "mark": {"type": "rule", "strokeDash": [5, 4], "strokeWidth": 1.5},
+            "encoding": {"x": x, "color": color},
+        },
+        {
+            "data": {"values": begins},
+            "mark": {"type": "text", "fontSize": 11, **upright},
+            "encoding": {"x": x, "y": {"value": 0}, "text": {"field": "level"}, "color": color},
+        },
+    ]
 
 
 def evidence_section(content: ReportContent, charts: list[Chart]) -> str:
