@@ -104,7 +104,9 @@ class Sketch:
         alone = (distance == 0) | (distance == 0.5)
         last = np.where(alone, 0, (1 << self.level) - 1)
         far = (distance.view(np.int64) | last).view(np.float64)
-        far = np.where(mirrored, 1.0 - far, far)
+        # 1 - far may be rounded into the next cell, but the edge of that one is exact
+        turned = np.nextafter(1.0 - np.nextafter(far, 1.0), 1.0)
+        far = np.where(mirrored & (self.level > 0), turned, np.where(mirrored, self.edges, far))
         return np.minimum(self.edges, far), np.maximum(self.edges, far)
 
     @cached_property
