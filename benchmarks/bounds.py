@@ -26,7 +26,7 @@ from pu_noise_cli.bounds import bounds
 from pu_noise_cli.calibration import Shares, calibrate
 from pu_noise_cli.estimation import estimate_prior
 from pu_noise_cli.estimators import Settings
-from pu_noise_cli.estimators.assumptions import purity_asked
+from pu_noise_cli.estimators.assumptions import PURITY, purity_asked
 from pu_noise_cli.evidence import levels
 from pu_noise_cli.files import read_rule
 from pu_noise_cli.sketch import FloatArray, Sketch
@@ -94,7 +94,7 @@ def of_belief(seed: int, known: bool, index: int) -> Found:
     found = judged(
         sketch, shares, problem.alpha, classes.positives[cells], classes.negatives[cells]
     )
-    pure = problem.purity >= purity_asked(Settings().purity, sketch)
+    pure = problem.purity >= purity_asked(PURITY, sketch)
     return found | {"counts": float(known or pure)}
 
 

@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .calibration import LOGITS, Calibration, chain, posterior_at, replicates, scale_of
+from .calibration import (
+    LOGITS,
+    Calibration,
+    calibrate,
+    chain,
+    posterior_at,
+    replicates,
+    scale_of,
+)
 from .sketch import FloatArray
 
 ONE_SIDED = 0.95  # how often each of the two bounds is to hold
@@ -32,6 +40,13 @@ class Bounds:
         low, high = self.lr
         return posterior_at(low, target_alpha), posterior_at(high, target_alpha)
 
+    def turned(self) -> Bounds:
+        """Bounds for the class of labeled negatives, by how low rows score, turned round."""
+        with np.errstate(divide="ignore"):
+            low, high = (1 / bound[::-1] for bound in self.lr)
+        own_low, own_high = (1 - bound[::-1] for bound in self.own)
+        return Bounds((high, low), (own_high, own_low))
+
 
 def bounds(calibration: Calibration, calibrator: str, seed: int) -> Bounds:
     """The bounds, which allow for the counts being a sample and for what α and β may be.
@@ -40,6 +55,10 @@ def bounds(calibration: Calibration, calibrator: str, seed: int) -> Bounds:
     over the same. Those of bootstrap samples, which is what other calibrators have, come out too
     narrow where it is smooth: every copy leans on the same expectations.
     """
+    if calibration.shares.labeled_negatives:
+        shares = calibration.shares.of_labeled_class()
+        mirrored = calibrate(calibration.sketch.mirrored(), shares, calibrator)
+        return bounds(mirrored, calibrator, seed).turned()
     if not calibration.shares.tell:
         lr, p = calibration.lr, calibration.posterior
         return Bounds((lr, lr), (p, p))
@@ -67,7 +86,7 @@ class _Belief:
 
 def _credible(calibration: Calibration) -> Bounds:
     """Quantiles over all non-decreasing posteriors and over what α and β may be."""
-    sketch, shares = calibration.sketch, calibration.shares
+    sketch, shares, rows = calibration.sketch, calibration.shares, calibration.population
     several = [one for one in shares.spread(MIXED if shares.draws else 1) if one.tell]
     several = several or [replace(shares, draws=())]
     beliefs: list[_Belief] = []
@@ -75,7 +94,7 @@ def _credible(calibration: Calibration) -> Bounds:
         some = several[first : first + AT_ONCE]
         paths = chain(sketch, some)
         for i, (one, scaled) in enumerate(zip(some, paths.expected(), strict=True)):
-            scale = scale_of(sketch.unlabeled, one.alpha, scaled) if one.of_these_rows else 1.0
+            scale = scale_of(rows, one.alpha, scaled) if one.of_these_rows else 1.0
             own, prior_odds = float(np.log(scale)), one.alpha / (1 - one.alpha)
             beliefs.append(_Belief(paths.chance[:, i], own, own - float(np.log(prior_odds))))
     low, high = map(paths.by_cell, _quantiles(beliefs, [belief.lr for belief in beliefs]))

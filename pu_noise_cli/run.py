@@ -136,7 +136,8 @@ def _run(
     thresholds = _thresholds(calibration, held, settings)
     levels = [] if thresholds is None else thresholds.graded
     request = PosteriorRequest(levels=levels, target_alpha=settings.target_alpha)
-    step = WritePosteriors(sketch, posterior_columns(calibration, request, held))
+    columns = posterior_columns(calibration, request, held)
+    step = WritePosteriors(sketch, columns, prior.labeled_negatives)
     found = engine.write(
         step, Scores.open(scores).rows, "posterior", f"{of_tables}/posterior{suffix}"
     )

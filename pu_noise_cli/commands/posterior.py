@@ -84,7 +84,7 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
         )
         held = bounds(calibration, given.calibrator, given.seed) if request.bounded else None
         columns = posterior_columns(calibration, request, held)
-        step = WritePosteriors(sketch, columns)
+        step = WritePosteriors(sketch, columns, prior.labeled_negatives)
         found = engine.write(step, scored.rows, "posterior", given.out)
     if given.thresholds is not None and grading is not None and held is not None:
         thresholds = Thresholds.of(calibration, held, grading, given.lower_is_positive)
