@@ -10,10 +10,22 @@ import click
 
 from .errors import StrictError, UsageError
 from .notices import Notice
-from .parameters import SHARE, Common, LazyChoice, NameList, NameLists, flag, joined, option, reads
+from .parameters import (
+    INNER_SHARE,
+    SHARE,
+    Common,
+    LazyChoice,
+    NameList,
+    NameLists,
+    flag,
+    joined,
+    option,
+    reads,
+)
 
 if TYPE_CHECKING:
     from .estimators import Settings
+    from .evidence import Grading
     from .prior import Prior
     from .rows import Rows
     from .tables import Table
@@ -416,6 +428,34 @@ class PriorSource(Seeded, Strict, LabelsOption):
             return read_prior(self.prior)
         alpha, beta = stated_shares(self.alpha, self.beta, self.labeled_negatives)
         return Prior.stated(alpha, beta, self.labeled_negatives)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidenceOptions(Common):
+    """Commands that grade evidence, and that look at another population."""
+
+    evidence: str | None = reads(
+        "--evidence",
+        "acmg|FILE",
+        "Add the evidence strength that the bounds on the likelihood ratio support, by the "
+        "ACMG's rules or your own.",
+        heading="Posterior",
+    )
+    target_alpha: float | None = option(
+        "--target-alpha",
+        "Posterior",
+        "Give posterior and fdr for a population with this share of positives.",
+        type=INNER_SHARE,
+    )
+
+    def grading(self) -> Grading | None:
+        """How evidence is to be graded, if at all."""
+        from .evidence import Grading
+        from .files import read_rule
+
+        if self.evidence is None:
+            return None
+        return Grading(self.evidence, read_rule(self.evidence), self.target_alpha)
 
 
 @dataclass(frozen=True, kw_only=True)

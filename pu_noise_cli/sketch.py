@@ -101,6 +101,18 @@ class Sketch:
         """The score each cell stands for: its middle."""
         return _on_grid(self.edges, self.level, middle=True)
 
+    def spans(self) -> tuple[FloatArray, FloatArray]:
+        """The lowest and the highest score of each cell, both of shape (cells,)."""
+        mirrored = (self.edges > 0.5) & (self.edges < 1)  # 1 shares its cell with what is above
+        distance = np.where(mirrored, 1.0 - self.edges, self.edges)
+        alone = (distance == 0) | (distance == 0.5)
+        last = np.where(alone, 0, (1 << self.level) - 1)
+        far = (distance.view(np.int64) | last).view(np.float64)
+        # 1 - far may be rounded into the next cell, but the edge of that one is exact
+        turned = np.nextafter(1.0 - np.nextafter(far, 1.0), 1.0)
+        far = np.where(mirrored & (self.level > 0), turned, np.where(mirrored, self.edges, far))
+        return np.minimum(self.edges, far), np.maximum(self.edges, far)
+
     @cached_property
     def unlabeled(self) -> IntArray:
         """Unlabeled rows, shape (cells,)."""
