@@ -21,6 +21,7 @@ from .parameters import (
     joined,
     option,
     reads,
+    writes,
 )
 
 if TYPE_CHECKING:
@@ -226,8 +227,11 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, LabelsOption):
         type=click.IntRange(100, 2**31),
     )
 
-    def rows(self) -> Rows:
-        """The rows that --labeled, --unlabeled and --negatives, or --table, name."""
+    def rows(self, keep: Iterable[str] = ()) -> Rows:
+        """The rows that --labeled, --unlabeled and --negatives, or --table, name.
+
+        `keep` are further columns to carry through.
+        """
         from .rows import Rows
 
         sets, names = self._tables()
@@ -245,7 +249,7 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, LabelsOption):
             id_columns=joined(self.id_column),
             group_column=self.group_column,
             label_column=self.label_column,
-            keep=joined(self.keep_columns),
+            keep=(*joined(self.keep_columns), *keep),
         )
 
     def _tables(self) -> tuple[list[int], list[str]]:
@@ -448,6 +452,11 @@ class EvidenceOptions(Common):
         type=INNER_SHARE,
     )
 
+    def check_population(self, by: str | None) -> None:
+        """Stop where posteriors would be for each group and for another population at once."""
+        if by is not None and self.target_alpha is not None:
+            raise UsageError("--by gives each group its own alpha: leave out --target-alpha")
+
     def grading(self) -> Grading | None:
         """How evidence is to be graded, if at all."""
         from .evidence import Grading
@@ -456,6 +465,44 @@ class EvidenceOptions(Common):
         if self.evidence is None:
             return None
         return Grading(self.evidence, read_rule(self.evidence), self.target_alpha)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByOption(Common):
+    """Commands that can tell groups of rows apart."""
+
+    by: str | None = option(
+        "--by",
+        "Columns",
+        "Estimate alpha for each group of rows that this column names (gene, charge, tissue), each "
+        "leaning on all the more the smaller it is. The column is kept, and no feature unless "
+        "named as such.",
+        metavar="COLUMN",
+    )
+
+    @property
+    def by_columns(self) -> tuple[str, ...]:
+        """The columns that must be carried through for it."""
+        return () if self.by is None else (self.by,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupsOption(ByOption):
+    """Commands that write the groups to a file of any name."""
+
+    groups_out: str | None = writes(
+        "--groups-out", "GROUPS", "With --by: the table of groups to write."
+    )
+
+    def check_groups_out(self) -> None:
+        """Stop, before any work is done, where the groups cannot be written."""
+        from .outputs import check_table_target
+
+        if self.groups_out is None:
+            return
+        if self.by is None:
+            raise UsageError("--groups-out goes with --by, which says what groups there are")
+        check_table_target(self.groups_out)
 
 
 @dataclass(frozen=True, kw_only=True)

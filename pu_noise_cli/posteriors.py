@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from .evidence import Level, strengths
 from .rows import Chunk, Rows
 from .scores import Scores, job_writer, scores_batch, scores_schema
 from .shards import Job
-from .sketch import FloatArray, IntArray, Sketch
+from .sketch import BoolArray, FloatArray, IntArray, Sketch
 
 OF_LABELED = ("posterior_labeled",)  # null on unlabeled rows
 TARGET_ALPHA = "target_alpha"  # a column that says for which population the posteriors are
@@ -132,6 +133,7 @@ class PosteriorRows:
 
     unlabeled: IntArray  # (cells,): how many unlabeled rows each cell has
     doubtful: DoubtfulRows
+    reached: Counter[str] = field(default_factory=Counter)  # unlabeled rows by what is called
 
     @classmethod
     def none(cls, cells: int, labeled_negatives: bool) -> PosteriorRows:
@@ -165,33 +167,47 @@ class WritePosteriors:
         scored = Scores(job.part)
         found = PosteriorRows.none(len(self.sketch.edges), self.labeled_negatives)
         if job.is_done:
-            for chunk, scores in scored.chunks([*job.part.id_columns, "score"]):
-                found.add(job.part, chunk, scores, self.sketch.cells_of(scores))
+            for chunk, scores in scored.chunks([*self.read_again(job.part), "score"]):
+                self.saw(found, job.part, chunk, scores)
                 done(len(scores))
             return found
-        columns = {k: v for k, v in self.columns.items() if scored.with_set or k not in OF_LABELED}
-        fields = [pa.field(name, pa.array(values[:0]).type) for name, values in columns.items()]
+        names = [name for name in self.columns if scored.with_set or name not in OF_LABELED]
+        fields = [pa.field(name, pa.array(self.columns[name][:0]).type) for name in names]
         schema = scores_schema(job.part, scored.with_set, fields)
         with job_writer(job, schema) as write:
             for chunk, scores in scored.chunks([*job.part.carried, "score"]):
-                cells = self.sketch.cells_of(scores)
-                arrays = [
-                    _at_cells(values, cells, chunk.labeled if name in OF_LABELED else None)
-                    for name, values in columns.items()
-                ]
+                arrays = self.arrays(names, chunk, self.sketch.cells_of(scores))
                 write(scores_batch(job.part, chunk, scores, schema, arrays))
-                found.add(job.part, chunk, scores, cells)
+                self.saw(found, job.part, chunk, scores)
                 done(len(scores))
         return found
 
+    def read_again(self, rows: Rows) -> Sequence[str]:
+        """The columns, beside the score, that are read of rows whose posteriors are there."""
+        return rows.id_columns
+
+    def arrays(self, names: Sequence[str], chunk: Chunk, cells: IntArray) -> list[pa.Array]:
+        """The named columns of the rows of a chunk, given their cells."""
+        return [
+            at_places(self.columns[name], cells, chunk.labeled if name in OF_LABELED else None)
+            for name in names
+        ]
+
+    def saw(self, found: PosteriorRows, rows: Rows, chunk: Chunk, scores: FloatArray) -> None:
+        """Enter the rows of a chunk into what was found."""
+        found.add(rows, chunk, scores, self.sketch.cells_of(scores))
+
     @staticmethod
     def merge(results: Sequence[PosteriorRows]) -> PosteriorRows:
-        doubtful = DoubtfulRows.merge([found.doubtful for found in results])
-        return PosteriorRows(np.sum([found.unlabeled for found in results], axis=0), doubtful)
+        return PosteriorRows(
+            np.sum([found.unlabeled for found in results], axis=0),
+            DoubtfulRows.merge([found.doubtful for found in results]),
+            sum((found.reached for found in results), Counter()),
+        )
 
 
-def _at_cells(values: NDArray[Any], cells: IntArray, known: NDArray[np.bool_] | None) -> pa.Array:
-    """The value of each row by its cell, null where it is not known."""
+def at_places(values: NDArray[Any], places: IntArray, known: BoolArray | None = None) -> pa.Array:
+    """The values at some places, null where they are not known; the latter of one shape."""
     if values.dtype.kind == "U":
-        return pa.array(values).take(pa.array(cells))
-    return pa.array(values[cells], mask=None if known is None else ~known)
+        return pa.array(values).take(pa.array(places))
+    return pa.array(values[places], mask=None if known is None else ~known)

@@ -13,9 +13,11 @@ from typing import Any
 
 from .analysis import Analysis, Request, analyse
 from .bounds import Bounds, bounds
-from .calibration import Calibration, calibrate
+from .calibration import DEFAULT_CALIBRATOR, Calibration, calibrate
 from .engine import Engine
 from .evidence import Grading
+from .group_posteriors import GroupPosteriors, WriteGroupPosteriors
+from .groups import Groups, estimate_groups
 from .notices import Notice
 from .outputs import check_target, write_json, write_text
 from .posteriors import PosteriorRequest, WritePosteriors, posterior_columns
@@ -34,12 +36,14 @@ from .thresholds import Thresholds
 DOCUMENTS = ("prior.json", "model.punoise", "report.html", NAME)
 THRESHOLDS = ("thresholds.json", "thresholds.tsv")
 SHARDED = ("scores/", "posterior/")
-CALIBRATOR = "isotonic"
+FORMS = ("parquet", "tsv", "csv")
 MANIFESTS = tuple(f"{name}{MANIFEST}" for name in SHARDED)
+GROUPS = tuple(f"groups.{form}" for form in FORMS)
 OUTPUTS = (
-    *(f"{name}.{form}" for name in ("scores", "posterior") for form in ("parquet", "tsv", "csv")),
+    *(f"{name}.{form}" for name in ("scores", "posterior") for form in FORMS),
     *DOCUMENTS,
     *THRESHOLDS,
+    *GROUPS,
 )
 
 
@@ -53,6 +57,7 @@ class RunSettings:
     execution: Mapping[str, Any]  # the other options
     grading: Grading | None = None  # of evidence, where that is wanted
     target_alpha: float | None = None  # of the population that posteriors are for
+    by: str | None = None  # the column that groups rows
 
 
 @dataclass(frozen=True)
@@ -62,11 +67,13 @@ class RunOutput:
     analysis: Analysis
     calibration: Calibration
     thresholds: Thresholds | None
+    groups: Groups | None = None
     files: tuple[str, ...] = ()
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        return (*self.analysis.prior.notices, *self.calibration.notices)
+        of_groups = () if self.groups is None else self.groups.notices
+        return (*self.analysis.prior.notices, *self.calibration.notices, *of_groups)
 
 
 def check_targets(out_dir: str, sharded: Rows | None = None) -> None:
@@ -108,7 +115,8 @@ def run_sharded(rows: Rows, settings: RunSettings, engine: Engine, out_dir: str)
             raise
         stage.commit(remove=set(earlier_files(out_dir)) - set(MANIFESTS))
     thresholds = () if result.thresholds is None else THRESHOLDS
-    return replace(result, files=(*SHARDED, *DOCUMENTS, *thresholds))
+    groups = () if result.groups is None else GROUPS[:1]
+    return replace(result, files=(*SHARDED, *DOCUMENTS, *thresholds, *groups))
 
 
 def abandon(out_dir: str) -> None:
@@ -132,15 +140,19 @@ def _run(
     write_json(str(folder / "prior.json"), prior.to_json())
     shares, _ = prior.shares(sketch)
     calibration = calibrate(sketch, shares)
-    held = bounds(calibration, CALIBRATOR, prior.seed)
+    held = bounds(calibration, DEFAULT_CALIBRATOR, prior.seed)
     thresholds = _thresholds(calibration, held, settings)
     levels = [] if thresholds is None else thresholds.graded
     request = PosteriorRequest(levels=levels, target_alpha=settings.target_alpha)
     columns = posterior_columns(calibration, request, held)
     step = WritePosteriors(sketch, columns, prior.labeled_negatives)
-    found = engine.write(
-        step, Scores.open(scores).rows, "posterior", f"{of_tables}/posterior{suffix}"
-    )
+    scored = Scores.open(scores).rows
+    groups = _groups(scored, calibration, held, settings, engine)
+    if groups is not None:
+        step = WriteGroupPosteriors(sketch, columns, prior.labeled_negatives, groups)
+        of_groups = f"groups.{settings.table_format}"
+        groups.write(str(folder / of_groups), settings.request.transform.lower_is_positive)
+    found = engine.write(step, scored, "posterior", f"{of_tables}/posterior{suffix}")
     digests = engine.gather(DigestFiles(), rows, "digest")
     execution = {**settings.execution, "seconds": engine.seconds}
     made_of = provenance(rows, digests, analysis.trained, settings.options, execution)
@@ -152,12 +164,23 @@ def _run(
         calibration, settings.target_alpha, held.posterior(settings.target_alpha)
     )
     content = content_of_run(prior, calibration, found.doubtful, made_of, by_score, thresholds)
+    content = replace(content, groups=None if groups is None else groups.groups)
     write_text(str(folder / "report.html"), render(content))
     tables = MANIFESTS if suffix == "/" else [f"{name[:-1]}{suffix}" for name in SHARDED]
-    documents = digests_of(folder, (*DOCUMENTS, *THRESHOLDS))
+    documents = digests_of(folder, (*DOCUMENTS, *THRESHOLDS, *GROUPS))
     made_of["files"] = digests_of(of_tables, tables) | documents
     write_json(str(folder / NAME), made_of)
-    return RunOutput(analysis, calibration, thresholds)
+    return RunOutput(analysis, calibration, thresholds, content.groups)
+
+
+def _groups(
+    scored: Rows, calibration: Calibration, held: Bounds, settings: RunSettings, engine: Engine
+) -> GroupPosteriors | None:
+    """What scores say in each group, if there are any."""
+    if settings.by is None:
+        return None
+    groups = estimate_groups(scored, settings.by, calibration, engine, DEFAULT_CALIBRATOR)
+    return GroupPosteriors(groups, calibration, held, settings.grading)
 
 
 def _thresholds(calibration: Calibration, held: Bounds, settings: RunSettings) -> Thresholds | None:

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 from ..console import Console
 from ..errors import InputError, UsageError
-from ..options import EvidenceOptions, PriorSource, ShardsOptions
+from ..options import EvidenceOptions, GroupsOption, PriorSource, ShardsOptions
 from ..parameters import NUMBER, SHARE, command, flag, option, reads, writes
 from .parts import merged
+from .prior import tell_groups
 
 if TYPE_CHECKING:
+    from ..bounds import Bounds
+    from ..calibration import Calibration
     from ..engine import Engine
     from ..evidence import Level
+    from ..group_posteriors import GroupPosteriors
     from ..posteriors import Columns, PosteriorRows
     from ..scores import Scores
     from ..sketch import Sketch
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PosteriorOptions(PriorSource, EvidenceOptions, ShardsOptions):
+class PosteriorOptions(PriorSource, EvidenceOptions, GroupsOption, ShardsOptions):
     scores: str = reads("--scores", "SCORES", "What 'transform' or 'score' wrote.", required=True)
     model: str | None = reads(
         "--model",
@@ -35,6 +39,11 @@ class PosteriorOptions(PriorSource, EvidenceOptions, ShardsOptions):
     )
     out: str = writes(
         "--out", "POSTERIOR", "Table to write; DIR/ for shards, from Parquet files.", required=True
+    )
+    groups: str | None = reads(
+        "--groups",
+        "GROUPS",
+        "With --by: the groups as estimated elsewhere; by default from these scores.",
     )
     bounds: bool = flag("--bounds", "Posterior", "Add one-sided 95 % bounds on the posterior.")
     fdr: float | None = option(
@@ -65,6 +74,8 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     from ..bounds import bounds
     from ..calibration import calibrate
     from ..engine import open_engine
+    from ..group_posteriors import WriteGroupPosteriors
+    from ..groups import check_by
     from ..posteriors import PosteriorRequest, WritePosteriors, posterior_columns
     from ..scores import Scores
     from ..thresholds import Thresholds
@@ -74,6 +85,8 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     may_lack_set = given.sketch is not None
     scored = Scores.open(given.scores, with_set=None if may_lack_set else given.model is None)
     given.check_table_out(given.out, scored.rows)
+    if given.by is not None:
+        check_by(scored.rows, given.by)
     with open_engine(given.dask, given.threads, console, given.resume) as engine:
         sketch = _calibration_sketch(given, scored, engine)
         shares, notices = prior.shares(sketch)
@@ -85,12 +98,23 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
         held = bounds(calibration, given.calibrator, given.seed) if request.bounded else None
         columns = posterior_columns(calibration, request, held)
         step = WritePosteriors(sketch, columns, prior.labeled_negatives)
+        by_group = _by_group(given, scored, calibration, held, engine)
+        if by_group is not None:
+            step = WriteGroupPosteriors(sketch, columns, prior.labeled_negatives, by_group)
         found = engine.write(step, scored.rows, "posterior", given.out)
+    if by_group is not None:
+        if given.groups_out is not None:
+            by_group.write(given.groups_out, given.lower_is_positive)
+        tell_groups(by_group.groups, console)
+        notices = (*notices, *by_group.groups.notices)
     if given.thresholds is not None and grading is not None and held is not None:
         thresholds = Thresholds.of(calibration, held, grading, given.lower_is_positive)
         thresholds.write(given.thresholds, prior.name(given.scores), prior.method)
         tell_thresholds(thresholds, console)
-    _tell_calls(given, levels, columns, found, console)
+    if by_group is None:
+        _tell_calls(given, levels, columns, found, console)
+    else:
+        _tell_calls_by_group(given, by_group, found, console)
     notices = (*notices, *calibration.notices)
     console.warn(notices)
     given.check_strict(notices)
@@ -102,9 +126,16 @@ def _check_use(given: PosteriorOptions) -> None:
 
     if given.model is not None and given.sketch is not None:
         raise UsageError("give either --model or --sketch, not both")
+    given.check_groups_out()
+    given.check_population(given.by)
+    if given.groups is not None and given.by is None:
+        raise UsageError("--groups goes with --by, which says by what column")
+    new = given.model is not None or given.sketch is not None
+    if given.by is not None and given.groups is None and new:
+        raise UsageError("--by needs --groups where the scores to calibrate by are others")
     if given.thresholds is None:
-        if given.lower_is_positive:
-            raise UsageError("--lower-is-positive goes with --thresholds")
+        if given.lower_is_positive and given.groups_out is None:
+            raise UsageError("--lower-is-positive goes with --thresholds or --groups-out")
         return
     if given.evidence is None:
         raise UsageError("--thresholds goes with --evidence, which says of what levels")
@@ -124,6 +155,38 @@ def _calibration_sketch(given: PosteriorOptions, scored: Scores, engine: Engine)
     if stored.sketch is None:
         raise InputError(f"{given.model}: holds no scores to calibrate by; give --sketch")
     return stored.sketch
+
+
+def _by_group(
+    given: PosteriorOptions,
+    scored: Scores,
+    calibration: Calibration,
+    held: Bounds | None,
+    engine: Engine,
+) -> GroupPosteriors | None:
+    """What scores say in each group, if there are any."""
+    from ..group_posteriors import GroupPosteriors
+    from ..groups import Groups, estimate_groups
+
+    if given.by is None:
+        return None
+    if given.groups is not None:
+        groups = Groups.read(given.groups, given.by)
+    else:
+        groups = estimate_groups(scored.rows, given.by, calibration, engine, given.calibrator)
+    return GroupPosteriors(groups, calibration, held, given.grading(), given.fdr)
+
+
+def _tell_calls_by_group(
+    given: PosteriorOptions, by_group: GroupPosteriors, found: PosteriorRows, console: Console
+) -> None:
+    from ..group_posteriors import CALLED
+
+    if given.fdr is not None:
+        called = found.reached[CALLED]
+        console.say(f"calls  {called} unlabeled rows have an fdr of at most {given.fdr}")
+    for level in sorted(by_group.levels, key=lambda level: -level.lr):
+        console.say(f"{found.reached[level.name]:>9}  {level.name}")
 
 
 def _tell_calls(

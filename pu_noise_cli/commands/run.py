@@ -10,17 +10,17 @@ import click
 
 from ..console import Console
 from ..errors import EstimationError, InputError, PunoiseError, UsageError
-from ..options import EvidenceOptions, ShardsOptions, stated_shares
+from ..options import ByOption, EvidenceOptions, ShardsOptions, stated_shares
 from ..parameters import INNER_SHARE, command, flag, option
 from .posterior import tell_thresholds
-from .prior import Estimating, tell, tell_score
+from .prior import Estimating, tell, tell_groups, tell_score
 
 if TYPE_CHECKING:
     from ..analysis import Request
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(Estimating, EvidenceOptions, ShardsOptions):
+class RunOptions(Estimating, EvidenceOptions, ByOption, ShardsOptions):
     out_dir: str = option(
         "--out-dir",
         "Output",
@@ -75,7 +75,7 @@ def run(given: RunOptions, console: Console) -> None:
     """Scores, prior, posteriors and report in one go.
 
     Writes scores, prior.json, posterior, model.punoise, report.html and provenance.json into DIR,
-    with --evidence also thresholds.tsv and thresholds.json.
+    with --evidence also thresholds.tsv and thresholds.json, with --by also groups.
     They replace those of an earlier run as one, once all steps have succeeded, except shards, which
     are written in place. Other files there stay.
 
@@ -86,9 +86,11 @@ def run(given: RunOptions, console: Console) -> None:
     """
     from .. import run
     from ..engine import open_engine
+    from ..groups import check_by
     from ..outputs import check_distinct, new_directory
 
     sharded = given.shards or given.dask is not None
+    given.check_population(given.by)
     if given.resume and not sharded:
         raise UsageError("--resume goes with --shards")
     if sharded and given.table_format != "parquet":
@@ -102,9 +104,12 @@ def run(given: RunOptions, console: Console) -> None:
         given.values(False),
         given.grading(),
         given.target_alpha,
+        given.by,
     )
     try:
-        rows = given.rows()
+        rows = given.rows(given.by_columns)
+        if given.by is not None:
+            check_by(rows, given.by)
         with (
             new_directory(given.out_dir),
             open_engine(given.dask, given.threads, console, given.resume) as engine,
@@ -121,6 +126,8 @@ def run(given: RunOptions, console: Console) -> None:
     console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
     if result.thresholds is not None:
         tell_thresholds(result.thresholds, console)
+    if result.groups is not None:
+        tell_groups(result.groups, console)
     console.say(f"files  {', '.join(result.files)} in {given.out_dir}")
     console.warn(result.calibration.notices)
     given.check_strict(result.notices)
