@@ -6,17 +6,22 @@ A repeat has 30 genes of 30 to 3,000 unlabeled variants (log-uniform) and a quar
 ones, at least 20, 95 % of them right. Scores are normal, those of positives higher by `distance`;
 where `shift` is given, the scores of each gene are moved by a normal number of that standard
 deviation. Errors are means over genes of |estimate - α|. The separate estimates are `auto` on each
-gene's own rows, and on its unlabeled and all labeled rows.
+gene's own rows, and on its unlabeled and all labeled rows. Partial pooling is also shown without
+shifts of groups, and with all pairs of α and β of the whole as likely as `auto` has them.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from unittest import mock
 
 import numpy as np
 
+from pu_noise_cli import pooling
 from pu_noise_cli.calibration import calibrate
 from pu_noise_cli.estimation import estimate_prior
 from pu_noise_cli.estimators import Estimate, Settings
@@ -26,6 +31,10 @@ from pu_noise_cli.sketch import LABELED, UNLABELED, Sketch
 GENES, SMALLEST, LARGEST = 30, 30, 3000
 LOW, HIGH, BETA = 0.01, 0.5, 0.95
 POOLED = "partial pooling"
+PARTS = {
+    "pooling, hardly any shifts": {"SPREADS": (0.0,)},
+    "pooling, whole as it is": {"TEMPER": 0.0},
+}
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,17 @@ def estimate(labeled: np.ndarray, unlabeled: np.ndarray) -> Estimate:
     return answer
 
 
+@contextlib.contextmanager
+def changed(**constants: object) -> Iterator[None]:
+    """Partial pooling without a part of it."""
+    with contextlib.ExitStack() as stack:
+        for name, value in constants.items():
+            stack.enter_context(mock.patch.object(pooling, name, value))
+        pooling._shift_priors.cache_clear()
+        yield
+    pooling._shift_priors.cache_clear()
+
+
 def pooled(genes: list[Gene]) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """α of each gene by partial pooling, the ends of the intervals, and one α for all."""
     sketch = Sketch.of(*(np.concatenate(rows) for rows in zip(*map(_rows, genes), strict=True)))
@@ -115,6 +135,9 @@ def compare(setting: Setting, repeats: int) -> dict[str, tuple[float, float, flo
         for name, answers in ways.items():
             theirs = np.array([(one.alpha, *(one.alpha_ci or (0, 1))) for one in answers]).T
             found[name].append(_judged(truth, *theirs))
+        for name, constants in PARTS.items():
+            with changed(**constants):
+                found[name].append(_judged(truth, *pooled(genes)[:3]))
         found[POOLED].append(_judged(truth, alpha, low, high))
     return {name: tuple(np.mean(values, axis=(0, 2))) for name, values in found.items()}
 

@@ -43,7 +43,8 @@ from .transform.scoring import HonestScorer
 
 OTHER = "(other)"  # the rows of no group that has a place of its own
 MAX_GROUPS = 32_768
-BUCKETS = 1 << 18  # of groups by a hash of their names, to find the large ones among too many
+AT_MOST = MAX_GROUPS * 5 // 4  # that have a place for a while
+BUCKETS = 1 << 20  # of groups by a hash of their names, to find the large ones among too many
 COUNTED = {"n_labeled": LABELED, "n_unlabeled": UNLABELED, "n_negatives": NEGATIVE}
 ESTIMATED = ("alpha", "alpha_low", "alpha_high", "shift")
 MANY_GROUPS = declare(
@@ -96,11 +97,11 @@ class GroupCounter:
         indices = np.asarray(coded.indices)
         hashes = np.array([_key(name)[0] for name in found], np.int64) % BUCKETS
         np.add.at(self._buckets, hashes, np.bincount(indices, minlength=len(found)))
-        places = np.array([self._place(name) for name in found], np.int64)
-        if self._large is not None:
-            places[~self._large[hashes]] = 0
+        may = np.ones(len(found), bool) if self._large is None else self._large[hashes]
+        places = np.zeros(len(found), np.int64)
+        places[may] = [self._place(found[i]) for i in np.flatnonzero(may)]
         np.add.at(self._counts, (places[indices], sets, bins), 1)
-        if len(self._places) > 2 * MAX_GROUPS:
+        if len(self._places) > AT_MOST:
             self._cut()
 
     def merge(self, part: GroupCounts) -> None:
@@ -108,7 +109,7 @@ class GroupCounter:
         places = np.array([0, *map(self._place, part.names)], np.int64)
         np.add.at(self._counts, places, part.counts)
         self._buckets += part.buckets
-        if part.too_many or len(self._places) > 2 * MAX_GROUPS:
+        if part.too_many or len(self._places) > AT_MOST:
             self._cut()
 
     def found(self) -> GroupCounts:
@@ -292,6 +293,13 @@ def estimate_groups(
 
 
 def _large(buckets: IntArray) -> BoolArray:
-    """The buckets with the most rows, about as many as groups may have places."""
-    least = np.partition(buckets, BUCKETS - MAX_GROUPS)[BUCKETS - MAX_GROUPS]
+    """The buckets with the most rows, so many that their groups will hardly be too many.
+
+    A bucket with a large group has others too: as many as any bucket has, which the share of empty
+    ones tells.
+    """
+    empty = max(float((buckets == 0).mean()), 1 / BUCKETS)
+    others = min(-np.log(empty), buckets.sum() / BUCKETS)
+    most = int(0.95 * MAX_GROUPS / (1 + others))
+    least = np.partition(buckets, -most - 1)[-most - 1]
     return np.asarray(buckets > least)

@@ -100,6 +100,7 @@ class _Model:
 
     by_share: FloatArray  # (bins, shares * shifts): log-probability of an unlabeled row
     by_shift: FloatArray  # (sets, bins, shifts): of a row of the other sets
+    whole: FloatArray  # (sets, bins): of a row of any set, if groups did not differ
 
     @classmethod
     def of(cls, calibration: Calibration, bins: Bins) -> _Model:
@@ -111,7 +112,10 @@ class _Model:
         others = np.zeros((3, f1.shape[1], len(SHIFTS)))
         others[LABELED] = np.log(beta * f1 + (1 - beta) * f0).T
         others[NEGATIVE] = np.log(f0).T
-        return cls(np.log(mixed).reshape(len(mixed), -1), others)
+        alpha, unmoved = calibration.shares.alpha, len(SHIFTS) // 2
+        whole = others[:, :, unmoved].copy()
+        whole[UNLABELED] = np.log(alpha * f1[unmoved] + (1 - alpha) * f0[unmoved])
+        return cls(np.log(mixed).reshape(len(mixed), -1), others, whole)
 
     def likelihoods(self, counts: IntArray) -> tuple[FloatArray, FloatArray]:
         """Of groups' counts (n, sets, bins): likelihoods (n, shares, shifts) up to exp of (n,)."""
@@ -124,11 +128,16 @@ class _Model:
 
 @cache
 def _share_priors() -> FloatArray:
-    """The Beta distributions that shares may come from, on LOGITS, shape (shares, priors)."""
+    """The Beta distributions that shares may come from, on LOGITS, shape (shares, priors).
+
+    All have one mode. Where 0 could be the likeliest share of all, groups that are nearly alike
+    would be taken for f0 itself, and have no positives.
+    """
     logits, sizes = np.meshgrid(np.linspace(-6, 4, 41), 2.0 ** np.arange(-1, 9.1, 0.5))
     mean, size = _expit(logits.ravel()), sizes.ravel()
     log_share, log_rest = -np.log1p(np.exp(-LOGITS)), -np.log1p(np.exp(LOGITS))
-    density = np.outer(log_share, mean * size) + np.outer(log_rest, (1 - mean) * size)
+    first, second = np.maximum(mean * size, 1.0), np.maximum((1 - mean) * size, 1.0)
+    density = np.outer(log_share, first) + np.outer(log_rest, second)
     chance = np.exp(density - density.max(0))
     return np.asarray(chance / chance.sum(0) * (1 - UNLIKE) + UNLIKE / len(LOGITS))
 
@@ -143,14 +152,18 @@ def _shift_priors() -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """How probable each pair of priors is, given the counts, and how well they fit together."""
+    """How probable each pair of priors is, given the counts, and how well they fit together.
+
+    The latter beyond how well the counts of all groups together fit, which is known from before.
+    """
 
     weights: FloatArray  # (spreads, priors)
     evidence: float
 
     @classmethod
     def of(cls, model: _Model, counts: IntArray) -> _Fit:
-        log_weights, total = np.zeros((len(SPREADS), _share_priors().shape[1])), 0.0
+        log_weights = np.zeros((len(SPREADS), _share_priors().shape[1]))
+        total = -float((counts.sum(0) * model.whole).sum())
         for some in _blocks(len(counts)):
             likelihood, top = model.likelihoods(counts[some])
             total += float(top.sum())
