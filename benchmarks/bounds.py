@@ -40,6 +40,7 @@ CASES = (  # α, β and the numbers of labeled and unlabeled rows
     (0.5, 1.0, 500, 2000),
     (0.1, 1.0, 5000, 50_000),
 )
+PRIORS = (0.001, 0.999)  # at which the rule of evidence makes sense
 DENSITIES = ("binormal 1", "binormal 2", "binormal 3", "gamma", "beta")
 
 Found = dict[str, float]
@@ -60,7 +61,8 @@ def judged(sketch: Sketch, shares: Shares, alpha: float, f1: FloatArray, f0: Flo
             found[f"low {place} {slack}"] = float(low[cell] <= truth[cell] + slack)
             found[f"high {place} {slack}"] = float(high[cell] >= truth[cell] - slack)
     for against in (False, True):
-        mine = [one for one in levels("acmg", read_rule("acmg"), alpha) if one.against == against]
+        graded = levels("acmg", read_rule("acmg"), float(np.clip(alpha, *PRIORS)))
+        mine = [level for level in graded if level.against == against]
         taken = np.zeros(len(f1), bool)
         for level in mine:
             called = held.lr[1] <= level.lr if against else held.lr[0] >= level.lr

@@ -148,7 +148,10 @@ def _very_strong(name: str, rule: dict[str, Any], prior: float) -> float:
         )
 
     if not reach(MAX_ODDS):
-        raise InputError(f"{name}: no odds of evidence lift a prior of {prior:g} far enough")
+        raise InputError(
+            f"{name}: no odds of evidence lift a prior of {prior:g} far enough; state that of the "
+            "population with --target-alpha"
+        )
     return float(bisect_left(range(1, MAX_ODDS), True, key=reach) + 1)
 
 

@@ -96,7 +96,43 @@ class LabelsOption(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(Seeded, LabelsOption):
+class LabelValues(Common):
+    """Commands that can read a label column in words of the user's own."""
+
+    labeled_value: NameLists = option(
+        "--labeled-value",
+        "Input",
+        "Values of --label-column that mean labeled, such as P; rows with others are unlabeled.",
+        metavar="A,B,...",
+        type=NameList(),
+        multiple=True,
+    )
+    negative_value: NameLists = option(
+        "--negative-value",
+        "Input",
+        "With --labeled-value: values that mean a known negative, such as B.",
+        metavar="A,B,...",
+        type=NameList(),
+        multiple=True,
+    )
+
+    def label_values(self, label_column: str | None) -> list[tuple[str, int]]:
+        """What values of the label column say, where that is the user's own."""
+        from .sketch import LABELED, NEGATIVE
+
+        stated = self.given("labeled_value", "negative_value")
+        if stated and label_column is None:
+            raise UsageError(f"{stated[0]} goes with --label-column")
+        labeled, negative = joined(self.labeled_value), joined(self.negative_value)
+        if negative and not labeled:
+            raise UsageError("--negative-value goes with --labeled-value")
+        if both := set(labeled) & set(negative):
+            raise UsageError(f"{min(both)!r} cannot be a labeled and a negative value")
+        return [(v, LABELED) for v in labeled] + [(v, NEGATIVE) for v in negative]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(Seeded, LabelsOption, LabelValues):
     """Commands that read labeled and unlabeled rows, and known negatives."""
 
     labeled: str | None = reads("--labeled", "FILE", "Table of labeled positives.")
@@ -203,6 +239,7 @@ class TableOptions(Seeded, LabelsOption):
             id_column=self.id_column,
             group_column=self.group_column,
             label_column=self.label_column,
+            label_values=self.label_values(self.label_column),
         )
 
     def _tables(self) -> tuple[list[int], list[str]]:

@@ -129,7 +129,7 @@ class WriteScores:
             save_model(StoredModel(self.scorer.model, scorer=self.scorer), file)
         else:
             save_model(StoredModel(self.scorer), file)
-        columns = json.dumps([rows.id_column, rows.label_column])
+        columns = json.dumps([rows.id_column, rows.label_column, rows.label_values])
         return hashlib.sha256(file.getvalue() + columns.encode()).hexdigest()
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> Sketch:

@@ -11,7 +11,7 @@ import click
 
 from ..console import Console
 from ..errors import InputError, UsageError
-from ..options import ShardsOptions
+from ..options import LabelValues, ShardsOptions
 from ..parameters import Common, argument, command, option, reads, writes
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreOptions(ShardsOptions):
+class ScoreOptions(LabelValues, ShardsOptions):
     model: str = reads(
         "--model", "MODEL", "What 'run', 'transform' or 'train' wrote.", required=True
     )
@@ -77,6 +77,7 @@ def score(given: ScoreOptions, console: Console) -> None:
         features=features,
         id_column=given.id_column,
         label_column=given.label_column,
+        label_values=given.label_values(given.label_column),
         group_column=stored.scorer.group_column if known and stored.scorer else None,
         wanted_by="the model",
     )
