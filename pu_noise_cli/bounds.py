@@ -9,6 +9,7 @@ import numpy as np
 
 from .calibration import (
     LOGITS,
+    SMALLEST,
     Calibration,
     calibrate,
     chain,
@@ -39,6 +40,18 @@ class Bounds:
             return self.own
         low, high = self.lr
         return posterior_at(low, target_alpha), posterior_at(high, target_alpha)
+
+    def widened(self, calibration: Calibration, factor: FloatArray) -> Bounds:
+        """Bounds whose distance from the estimates is so many times as large, on log-odds."""
+
+        def pair(estimate: FloatArray, bounds: Pair) -> Pair:
+            with np.errstate(divide="ignore", over="ignore"):
+                low, high = (estimate * (bound / estimate) ** factor for bound in bounds)
+            return _around(estimate, (low, high))
+
+        odds = [_odds(p) for p in (calibration.posterior, *self.own)]
+        low, high = pair(odds[0], (odds[1], odds[2]))
+        return Bounds(pair(calibration.lr, self.lr), (low / (1 + low), high / (1 + high)))
 
     def turned(self) -> Bounds:
         """Bounds for the class of labeled negatives, by how low rows score, turned round."""
@@ -112,6 +125,10 @@ def _quantiles(beliefs: Sequence[_Belief], shifts: Sequence[float]) -> Pair:
             row += np.interp(grid, LOGITS + shift, mine, left=0, right=1) / len(beliefs)
     found = [[np.interp(q, row, grid) for row in below] for q in (1 - CREDIBLE, CREDIBLE)]
     return np.array(found[0]), np.array(found[1])
+
+
+def _odds(p: FloatArray) -> FloatArray:
+    return p / np.maximum(1 - p, SMALLEST)
 
 
 def _share(logit: FloatArray) -> FloatArray:

@@ -229,7 +229,7 @@ def as_text(chunk: Chunk, column: str) -> pa.Array:
 
 
 def _parse_labels(chunk: Chunk, column: str, values: Mapping[str, int]) -> NDArray[np.int8]:
-    """The set of each row by the words of its label column, or by values of your own, shape (n,)."""
+    """The set of each row by the words of its label column, or by stated values, shape (n,)."""
     coded = chunk.batch[column]
     if not pa.types.is_dictionary(coded.type):
         coded = as_text(chunk, column).dictionary_encode()

@@ -87,14 +87,17 @@ class Sketch:
         return cls(distinct, counts)._at_level(0)._coarsened()
 
     @classmethod
-    def merge(cls, sketches: Iterable[Sketch]) -> Sketch:
-        """The sketch of all rows that the given sketches were made of."""
+    def merge(cls, sketches: Iterable[Sketch], most: int = MAX_CELLS) -> Sketch:
+        """The sketch of all rows that the given sketches were made of, with at most so many cells.
+
+        The number must be the same for all sketches that are to add up.
+        """
         parts = list(sketches)
         stacked = cls(
             np.concatenate([part.edges for part in parts]),
             np.concatenate([part.counts for part in parts]),
         )
-        return stacked._at_level(max(part.level for part in parts))._coarsened()
+        return stacked._at_level(max(part.level for part in parts))._coarsened(most)
 
     @cached_property
     def scores(self) -> FloatArray:
@@ -210,11 +213,11 @@ class Sketch:
         counts = np.add.reduceat(self.counts[order], first) if len(first) else self.counts
         return Sketch(edges[first], counts, level)
 
-    def _coarsened(self) -> Sketch:
-        """This sketch on the finest grid that leaves it at most MAX_CELLS cells."""
+    def _coarsened(self, most: int = MAX_CELLS) -> Sketch:
+        """This sketch on the finest grid that leaves it at most so many cells."""
 
         def too_many(level: int) -> bool:
-            return int(_is_first(_on_grid(self.edges, level)).sum()) > MAX_CELLS
+            return int(_is_first(_on_grid(self.edges, level)).sum()) > most
 
         if not too_many(self.level):
             return self
