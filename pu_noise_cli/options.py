@@ -357,7 +357,8 @@ class EstimationOptions(Seeded, LabelsOption):
         if ignored := self.given(*(own - known)):
             raise UsageError(f"{ignored[0]} does nothing with --method {self.method}")
         chosen = {name: getattr(self, name) for name in own if getattr(self, name) is not None}
-        return Settings(beta=self.beta, seed=self.seed, **chosen)
+        negatives = self.labeled_negatives
+        return Settings(beta=self.beta, seed=self.seed, labeled_negatives=negatives, **chosen)
 
     def _check_ranges(self) -> None:
         """Stop at what cannot be true of α and β together."""

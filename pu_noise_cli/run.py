@@ -19,7 +19,7 @@ from .evidence import Grading
 from .notices import Notice
 from .outputs import check_target, write_json, write_text
 from .posteriors import PosteriorRequest, WritePosteriors, posterior_columns
-from .provenance import NAME, DigestFiles, digests_of, files_of_run, provenance
+from .provenance import NAME, digests_of, files_of_run, provenance
 from .report.aggregates import PosteriorCurve
 from .report.content import content_of_run
 from .report.page import render
@@ -127,7 +127,7 @@ def _run(
     """The steps of a run; documents and tables go to two folders, tables' names end in `suffix`."""
     folder, of_tables = folders
     scores, model = f"{of_tables}/scores{suffix}", str(folder / "model.punoise")
-    analysis = analyse(rows, settings.request, engine, scores, model)
+    analysis = analyse(rows, settings.request, engine, scores, model, digests=True)
     prior, sketch = analysis.prior, analysis.sketch
     write_json(str(folder / "prior.json"), prior.to_json())
     shares, _ = prior.shares(sketch)
@@ -141,9 +141,8 @@ def _run(
     found = engine.write(
         step, Scores.open(scores).rows, "posterior", f"{of_tables}/posterior{suffix}"
     )
-    digests = engine.gather(DigestFiles(), rows, "digest")
     execution = {**settings.execution, "seconds": engine.seconds}
-    made_of = provenance(rows, digests, analysis.trained, settings.options, execution)
+    made_of = provenance(rows, analysis.trained, settings.options, execution)
     if thresholds is not None:
         dataset = prior.sample or made_of["score_column"] or "score"
         for name in THRESHOLDS:
