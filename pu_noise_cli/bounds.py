@@ -17,6 +17,7 @@ from .calibration import (
     replicates,
     scale_of,
 )
+from .grouped import GroupCopies, widening
 from .sketch import FloatArray
 
 ONE_SIDED = 0.95  # how often each of the two bounds is to hold
@@ -61,17 +62,28 @@ class Bounds:
         return Bounds((high, low), (own_high, own_low))
 
 
-def bounds(calibration: Calibration, calibrator: str, seed: int) -> Bounds:
+def bounds(
+    calibration: Calibration, calibrator: str, seed: int, groups: GroupCopies | None = None
+) -> Bounds:
     """The bounds, which allow for the counts being a sample and for what α and β may be.
 
     The isotonic calibrator is a mean over all non-decreasing posteriors; the bounds are quantiles
     over the same. Those of bootstrap samples, which is what other calibrators have, come out too
-    narrow where it is smooth: every copy leans on the same expectations.
+    narrow where it is smooth: every copy leans on the same expectations. Where rows come in groups,
+    bounds are as much wider as bootstrap samples of groups differ more than those of rows.
     """
+    found = _of_rows(calibration, calibrator, seed)
+    if groups is None or not calibration.shares.tell:
+        return found
+    return found.widened(calibration, widening(calibration, groups, seed))
+
+
+def _of_rows(calibration: Calibration, calibrator: str, seed: int) -> Bounds:
+    """The bounds if rows are independent of each other."""
     if calibration.shares.labeled_negatives:
         shares = calibration.shares.of_labeled_class()
         mirrored = calibrate(calibration.sketch.mirrored(), shares, calibrator)
-        return bounds(mirrored, calibrator, seed).turned()
+        return _of_rows(mirrored, calibrator, seed).turned()
     if not calibration.shares.tell:
         lr, p = calibration.lr, calibration.posterior
         return Bounds((lr, lr), (p, p))

@@ -157,7 +157,8 @@ class TableOptions(Seeded, LabelsOption, LabelValues):
     group_column: str | None = option(
         "--group-column",
         "Columns",
-        "Rows of one group are never split between training and scoring.",
+        "Rows of one group are never split between training and scoring; 'run' bounds posteriors "
+        "and evidence by groups, too.",
         metavar="NAME",
     )
     features: NameLists = option(
@@ -219,6 +220,11 @@ class TableOptions(Seeded, LabelsOption, LabelValues):
         type=click.IntRange(100, 2**31),
     )
 
+    @property
+    def only_to_learn(self) -> tuple[str, ...]:
+        """Options that do nothing where a column is used as the score."""
+        return ("classifier", "max_train_rows", "group_column")
+
     def rows(self) -> Rows:
         """The rows that --labeled, --unlabeled and --negatives, or --table, name."""
         from .rows import Rows
@@ -279,7 +285,7 @@ class TableOptions(Seeded, LabelsOption, LabelValues):
             categorical=joined(self.categorical),
             seed=self.seed,
             threads=self.threads,
-            only_to_learn=tuple(self.given("classifier", "max_train_rows", "group_column")),
+            only_to_learn=tuple(self.given(*self.only_to_learn)),
         )
 
 

@@ -24,7 +24,7 @@ from .report.aggregates import PosteriorCurve
 from .report.content import content_of_run
 from .report.page import render
 from .rows import Rows
-from .scores import Scores
+from .scores import GatherGroups, Scores
 from .shards import begin, check_sharded_target
 from .signals import held
 from .staging import mark_unfinished, staged, unmark
@@ -132,7 +132,11 @@ def _run(
     write_json(str(folder / "prior.json"), prior.to_json())
     shares, _ = prior.shares(sketch)
     calibration = calibrate(sketch, shares)
-    held = bounds(calibration, CALIBRATOR, prior.seed)
+    groups = None
+    if rows.group_column is not None and (settings.grading or not analysis.trained.learned):
+        groups = engine.gather(GatherGroups(analysis.trained.scorer), rows, "groups")
+        calibration = replace(calibration, notices=(*calibration.notices, *groups.notices))
+    held = bounds(calibration, CALIBRATOR, prior.seed, groups)
     thresholds = _thresholds(calibration, held, settings)
     levels = [] if thresholds is None else thresholds.graded
     request = PosteriorRequest(levels=levels, target_alpha=settings.target_alpha)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from .encoding import Column, Encoding
 from .engine import Engine, RowsDone
 from .errors import InputError, UsageError
+from .grouped import NO_GROUPS, GroupCopies
 from .notices import Notice
 from .outputs import WriteBatch, table_writer
 from .rows import Chunk, Rows
@@ -39,7 +40,9 @@ class Scores:
     rows: Rows
 
     @classmethod
-    def open(cls, name: str, with_set: bool | None = True) -> Scores:
+    def open(
+        cls, name: str, with_set: bool | None = True, group_column: str | None = None
+    ) -> Scores:
         """The rows of a file; by default they must have a set, with None they may."""
         table = open_table(name)
         if with_set is None:
@@ -47,7 +50,13 @@ class Scores:
         for column in ("id", "set", "score") if with_set else ("id", "score"):
             table.require(column, "labeled and unlabeled scores (new ones need --model)")
         label = "set" if with_set else None
-        rows = Rows.matched([table], features=["score"], id_column="id", label_column=label)
+        rows = Rows.matched(
+            [table],
+            features=["score"],
+            id_column="id",
+            group_column=group_column,
+            label_column=label,
+        )
         return cls(rows)
 
     @property
@@ -110,6 +119,33 @@ class SketchScores:
     @staticmethod
     def merge(results: Sequence[Sketch]) -> Sketch:
         return Sketch.merge(results)
+
+
+@dataclass(frozen=True)
+class GatherGroups:
+    """Finds bootstrap samples of the groups of rows: of SCORES, or of tables that it scores."""
+
+    scorer: HonestScorer | None = None
+
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> GroupCopies:
+        found = NO_GROUPS
+        for chunk, scores in self._scored(job.part, threads):
+            groups = job.part.groups(chunk)
+            assert groups is not None  # who wants this names the column
+            known = np.isfinite(scores)
+            mine = (scores[known], chunk.sets[known], groups.filter(pa.array(known)))
+            found = GroupCopies.merge([found, GroupCopies.of_rows(*mine)])
+            done(len(scores))
+        return found
+
+    def _scored(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, FloatArray]]:
+        if self.scorer is not None:
+            return self.scorer.score_all(rows, threads)
+        return Scores(rows).chunks([*rows.id_and_group, "score"])
+
+    @staticmethod
+    def merge(results: Sequence[GroupCopies]) -> GroupCopies:
+        return GroupCopies.merge(results)
 
 
 @dataclass(frozen=True)

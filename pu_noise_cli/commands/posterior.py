@@ -36,6 +36,12 @@ class PosteriorOptions(PriorSource, EvidenceOptions, ShardsOptions):
     out: str = writes(
         "--out", "POSTERIOR", "Table to write; DIR/ for shards, from Parquet files.", required=True
     )
+    group_column: str | None = option(
+        "--group-column",
+        "Posterior",
+        "With --bounds or --evidence: a column of SCORES; rows of one group are alike.",
+        metavar="NAME",
+    )
     bounds: bool = flag("--bounds", "Posterior", "Add one-sided 95 % bounds on the posterior.")
     fdr: float | None = option(
         "--fdr", "Posterior", "Add a column 'call': true where the fdr is at most this.", type=SHARE
@@ -66,14 +72,16 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     from ..calibration import calibrate
     from ..engine import open_engine
     from ..posteriors import PosteriorRequest, WritePosteriors, posterior_columns
-    from ..scores import Scores
+    from ..scores import GatherGroups, Scores
     from ..thresholds import Thresholds
 
     _check_use(given)
     prior, grading = given.read_prior(), given.grading()
     may_lack_set = given.sketch is not None
-    scored = Scores.open(given.scores, with_set=None if may_lack_set else given.model is None)
+    with_set = None if may_lack_set else given.model is None
+    scored = Scores.open(given.scores, with_set, given.group_column)
     given.check_table_out(given.out, scored.rows)
+    groups = None
     with open_engine(given.dask, given.threads, console, given.resume) as engine:
         sketch = _calibration_sketch(given, scored, engine)
         shares, notices = prior.shares(sketch)
@@ -82,7 +90,12 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
         request = PosteriorRequest(
             given.bounds, given.fdr, levels, given.target_alpha, given.calibrator, given.seed
         )
-        held = bounds(calibration, given.calibrator, given.seed) if request.bounded else None
+        if given.group_column is not None:
+            groups = engine.gather(GatherGroups(), scored.rows, "groups")
+            notices = (*notices, *groups.notices)
+        held = None
+        if request.bounded:
+            held = bounds(calibration, given.calibrator, given.seed, groups)
         columns = posterior_columns(calibration, request, held)
         step = WritePosteriors(sketch, columns, prior.labeled_negatives)
         found = engine.write(step, scored.rows, "posterior", given.out)
@@ -102,6 +115,11 @@ def _check_use(given: PosteriorOptions) -> None:
 
     if given.model is not None and given.sketch is not None:
         raise UsageError("give either --model or --sketch, not both")
+    if given.group_column is not None:
+        if not (given.bounds or given.evidence):
+            raise UsageError("--group-column goes with --bounds or --evidence")
+        if given.model is not None or given.sketch is not None:
+            raise UsageError("--group-column is for the scores that are calibrated by")
     if given.thresholds is None:
         if given.lower_is_positive:
             raise UsageError("--lower-is-positive goes with --thresholds")

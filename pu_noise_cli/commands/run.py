@@ -52,6 +52,10 @@ class RunOptions(Estimating, EvidenceOptions, ShardsOptions):
         settles=False,
     )
 
+    @property
+    def only_to_learn(self) -> tuple[str, ...]:
+        return ("classifier", "max_train_rows")  # bounds are by groups, whatever the score
+
     def request(self) -> Request:
         """What the user has fixed about the way, α included where it is the user's own."""
         from ..calibration import Shares
