@@ -22,6 +22,7 @@ from .parameters import (
     option,
     reads,
 )
+from .table_options import CarriedColumns, InputFormat, LabelValues, MissingScore
 
 if TYPE_CHECKING:
     from .estimators import Settings
@@ -96,43 +97,7 @@ class LabelsOption(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelValues(Common):
-    """Commands that can read a label column in words of the user's own."""
-
-    labeled_value: NameLists = option(
-        "--labeled-value",
-        "Input",
-        "Values of --label-column that mean labeled, such as P; rows with others are unlabeled.",
-        metavar="A,B,...",
-        type=NameList(),
-        multiple=True,
-    )
-    negative_value: NameLists = option(
-        "--negative-value",
-        "Input",
-        "With --labeled-value: values that mean a known negative, such as B.",
-        metavar="A,B,...",
-        type=NameList(),
-        multiple=True,
-    )
-
-    def label_values(self, label_column: str | None) -> list[tuple[str, int]]:
-        """What values of the label column say, where that is the user's own."""
-        from .sketch import LABELED, NEGATIVE
-
-        stated = self.given("labeled_value", "negative_value")
-        if stated and label_column is None:
-            raise UsageError(f"{stated[0]} goes with --label-column")
-        labeled, negative = joined(self.labeled_value), joined(self.negative_value)
-        if negative and not labeled:
-            raise UsageError("--negative-value goes with --labeled-value")
-        if both := set(labeled) & set(negative):
-            raise UsageError(f"{min(both)!r} cannot be a labeled and a negative value")
-        return [(v, LABELED) for v in labeled] + [(v, NEGATIVE) for v in negative]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableOptions(Seeded, LabelsOption, LabelValues):
+class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOption, LabelValues):
     """Commands that read labeled and unlabeled rows, and known negatives."""
 
     labeled: str | None = reads("--labeled", "FILE", "Table of labeled positives.")
@@ -148,12 +113,6 @@ class TableOptions(Seeded, LabelsOption, LabelValues):
         "labeled/unlabeled; and negative, for known negatives.",
         metavar="NAME",
     )
-    id_column: str | None = option(
-        "--id-column",
-        "Columns",
-        "Column of row ids, kept as written; by default rows are numbered.",
-        metavar="NAME",
-    )
     group_column: str | None = option(
         "--group-column",
         "Columns",
@@ -164,7 +123,7 @@ class TableOptions(Seeded, LabelsOption, LabelValues):
     features: NameLists = option(
         "--features",
         "Columns",
-        "Feature columns; by default all but the id, group, label and dropped ones.",
+        "Feature columns; by default all but the id, group, label, kept and dropped ones.",
         metavar="A,B,...",
         type=NameList(),
         multiple=True,
@@ -228,10 +187,9 @@ class TableOptions(Seeded, LabelsOption, LabelValues):
     def rows(self) -> Rows:
         """The rows that --labeled, --unlabeled and --negatives, or --table, name."""
         from .rows import Rows
-        from .tables import open_table
 
         sets, names = self._tables()
-        tables = [open_table(name) for name in names]
+        tables = [self.open_table(name) for name in names]
         features = joined(self.features)
         if self.score_column is not None:
             if features or self.transform:
@@ -242,17 +200,19 @@ class TableOptions(Seeded, LabelsOption, LabelValues):
             sets=sets,
             features=features,
             drop=joined(self.drop_columns),
-            id_column=self.id_column,
+            id_columns=joined(self.id_column),
             group_column=self.group_column,
             label_column=self.label_column,
             label_values=self.label_values(self.label_column),
+            keep=joined(self.keep_columns),
         )
 
     def _tables(self) -> tuple[list[int], list[str]]:
         """The names of the tables, and the set that each has the rows of."""
         from .sketch import LABELED, NEGATIVE, UNLABELED
 
-        by_set = {LABELED: self.labeled, UNLABELED: self.unlabeled, NEGATIVE: self.negatives}
+        # in the order of their names, which is that of the files of shards
+        by_set = {LABELED: self.labeled, NEGATIVE: self.negatives, UNLABELED: self.unlabeled}
         given = {code: name for code, name in by_set.items() if name is not None}
         if self.table is not None:
             if given:
@@ -279,6 +239,7 @@ class TableOptions(Seeded, LabelsOption, LabelValues):
             classifier=self.classifier or default.classifier,
             train=False if self.score_column is not None else self.transform,
             lower_is_positive=self.lower_is_positive,
+            skip_missing=self.skip_missing,
             labeled_negatives=self.labeled_negatives,
             max_train_rows=self.max_train_rows or default.max_train_rows,
             na=self.na,

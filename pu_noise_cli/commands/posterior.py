@@ -70,6 +70,7 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     """
     from ..bounds import bounds
     from ..calibration import calibrate
+    from ..diagnosis import missing_scores
     from ..engine import open_engine
     from ..posteriors import PosteriorRequest, WritePosteriors, posterior_columns
     from ..scores import GatherGroups, Scores
@@ -104,7 +105,7 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
         thresholds.write(given.thresholds, prior.name(given.scores), prior.method)
         tell_thresholds(thresholds, console)
     _tell_calls(given, levels, columns, found, console)
-    notices = (*notices, *calibration.notices)
+    notices = (*notices, *calibration.notices, *missing_scores(found.missing))
     console.warn(notices)
     given.check_strict(notices)
 
