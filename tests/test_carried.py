@@ -116,6 +116,26 @@ def test_every_later_command_reads_ids_of_several_columns(tables, punoise, tmp_p
     assert f"with the id '{drawn['CHROM'][0]}:1:" in refused.err
 
 
+def test_known_negatives_are_neither_drawn_nor_in_the_way(tables, punoise, tmp_path):
+    given, rows = tables
+    negatives = variants(80, 0.0, 3, ["1", "X"])
+    negatives = pd.concat([negatives, rows.iloc[60:100]])  # ids that unlabeled rows have, too
+    negatives.to_parquet(tmp_path / "negatives.parquet")
+    given += ["--negatives", str(tmp_path / "negatives.parquet")]
+    out, audit = tmp_path / "out", tmp_path / "audit.tsv"
+    punoise("run", *given, *BY_IDS, "--out-dir", out)
+    scores, posterior = out / "scores.parquet", out / "posterior.parquet"
+    source = ("--scores", scores, "--prior", out / "prior.json")
+    punoise("report", *source, "--posterior", posterior, "--out", tmp_path / "r.html")
+    punoise("audit", *source, "--rows", 200, "--labeled-rows", 60, "--out", audit)
+    drawn = table(audit)
+    sets = pd.read_parquet(scores)["set"]
+    assert sets.value_counts().to_dict() == {"unlabeled": 200, "negative": 120, "labeled": 60}
+    assert sets[drawn["row"].astype(int) - 1].tolist() == drawn["set"].tolist()
+    drawn.assign(verdict="no").drop(columns="row").to_csv(audit, sep="\t", index=False)
+    punoise("estimate-prior", "--scores", scores, "--verdicts", audit)
+
+
 def test_one_id_column_is_called_id(tables, punoise, tmp_path):
     given, rows = tables
     options = ("--id-column", "hgvs_p", "--score-column", "score_a", "--out", tmp_path / "s.tsv")

@@ -39,8 +39,8 @@ def as_written(
             lr = posterior / (1 - posterior) * (1 - target_alpha) / target_alpha
         posterior = posterior_at(lr, alpha)
     else:
-        unlabeled = calibration.sketch.unlabeled
-        mean = float(posterior @ unlabeled / unlabeled.sum())
+        rows = calibration.population
+        mean = float(posterior @ rows / rows.sum())
         if abs(mean - alpha) > MEAN_TOLERANCE:
             notices.append(MEAN_OFF(f"{base_name(table.name)}: {mean_off(mean, alpha).message}"))
     written = replace(
@@ -73,7 +73,7 @@ def _read(table: Table, sketch: Sketch) -> tuple[dict[str, FloatArray], float | 
     rows = Rows.matched([table], features=columns, label_column="set")
     encoding = Encoding(tuple(Column(name, "number") for name in columns))
     size, target_alpha = len(sketch.edges), None
-    labeled, unlabeled = np.zeros(size), np.zeros(size)
+    counts = np.zeros_like(sketch.counts)
     sums = {name: np.zeros(size) for name in (*SHARE_COLUMNS, *bounds)}
     for chunk in rows.chunks(columns):
         values = dict(zip(columns, encoding.encode(chunk).T, strict=True))
@@ -82,15 +82,13 @@ def _read(table: Table, sketch: Sketch) -> tuple[dict[str, FloatArray], float | 
         if target:
             target_alpha = _checked_target(chunk, values[TARGET_ALPHA][known], target_alpha)
         cells = sketch.cells_of(values["score"][known])
-        labeled += np.bincount(cells, chunk.labeled[known], size)
-        unlabeled += np.bincount(cells, ~chunk.labeled[known], size)
+        np.add.at(counts, (cells, chunk.sets[known]), 1)
         for name, total in sums.items():
             total += np.bincount(cells, values[name][known], size)
-    same_rows = np.array_equal(labeled, sketch.labeled)
-    if not (same_rows and np.array_equal(unlabeled, sketch.unlabeled)):
+    if not np.array_equal(counts, sketch.counts):
         raise InputError(f"{table.name}: its rows are not those of --scores")
-    of_labeled = sums.pop("posterior_labeled") / np.maximum(labeled, 1)
-    means = {name: total / (labeled + unlabeled) for name, total in sums.items()}
+    of_labeled = sums.pop("posterior_labeled") / np.maximum(sketch.labeled, 1)
+    means = {name: total / counts.sum(1) for name, total in sums.items()}
     return {**means, "posterior_labeled": of_labeled}, target_alpha
 
 
