@@ -168,8 +168,13 @@ def tell_thresholds(thresholds: Thresholds, console: Console) -> None:
             console.say(f"{said} not reached")
             continue
         sign = "<=" if threshold.level.against != thresholds.lower_is_positive else ">="
-        rows = f"{threshold.n_unlabeled} unlabeled and {threshold.n_labeled} labeled rows"
-        console.say(f"{said} score {sign} {threshold.reached.score_from:.4g}  {rows}")
+        counts = {
+            "unlabeled": threshold.n_unlabeled,
+            "labeled": threshold.n_labeled,
+            "negative": threshold.n_negatives,
+        }
+        rows = ", ".join(f"{n} {name}" for name, n in counts.items() if n)
+        console.say(f"{said} score {sign} {threshold.reached.score_from:.4g}  {rows} rows")
 
 
 @dataclass(frozen=True, kw_only=True)
