@@ -10,11 +10,23 @@ import click
 
 from .errors import StrictError, UsageError
 from .notices import Notice
-from .parameters import SHARE, Common, LazyChoice, NameList, NameLists, flag, joined, option, reads
-from .table_options import CarriedColumns, InputFormat, MissingScore
+from .parameters import (
+    INNER_SHARE,
+    SHARE,
+    Common,
+    LazyChoice,
+    NameList,
+    NameLists,
+    flag,
+    joined,
+    option,
+    reads,
+)
+from .table_options import CarriedColumns, InputFormat, LabelValues, MissingScore
 
 if TYPE_CHECKING:
     from .estimators import Settings
+    from .evidence import Grading
     from .prior import Prior
     from .rows import Rows
     from .transform.training import TransformSettings
@@ -85,7 +97,7 @@ class LabelsOption(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOption):
+class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOption, LabelValues):
     """Commands that read labeled and unlabeled rows, and known negatives."""
 
     labeled: str | None = reads("--labeled", "FILE", "Table of labeled positives.")
@@ -104,7 +116,8 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
     group_column: str | None = option(
         "--group-column",
         "Columns",
-        "Rows of one group are never split between training and scoring.",
+        "Rows of one group are never split between training and scoring; 'run' bounds posteriors "
+        "and evidence by groups, too.",
         metavar="NAME",
     )
     features: NameLists = option(
@@ -166,6 +179,11 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
         type=click.IntRange(100, 2**31),
     )
 
+    @property
+    def only_to_learn(self) -> tuple[str, ...]:
+        """Options that do nothing where a column is used as the score."""
+        return ("classifier", "max_train_rows", "group_column")
+
     def rows(self) -> Rows:
         """The rows that --labeled, --unlabeled and --negatives, or --table, name."""
         from .rows import Rows
@@ -185,6 +203,7 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
             id_columns=joined(self.id_column),
             group_column=self.group_column,
             label_column=self.label_column,
+            label_values=self.label_values(self.label_column),
             keep=joined(self.keep_columns),
         )
 
@@ -227,7 +246,7 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
             categorical=joined(self.categorical),
             seed=self.seed,
             threads=self.threads,
-            only_to_learn=tuple(self.given("classifier", "max_train_rows", "group_column")),
+            only_to_learn=tuple(self.given(*self.only_to_learn)),
         )
 
 
@@ -371,6 +390,34 @@ class PriorSource(Seeded, Strict, LabelsOption):
             return read_prior(self.prior)
         alpha, beta = stated_shares(self.alpha, self.beta, self.labeled_negatives)
         return Prior.stated(alpha, beta, self.labeled_negatives)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidenceOptions(Common):
+    """Commands that grade evidence, and that look at another population."""
+
+    evidence: str | None = reads(
+        "--evidence",
+        "acmg|FILE",
+        "Add the evidence strength that the bounds on the likelihood ratio support, by the "
+        "ACMG's rules or your own.",
+        heading="Posterior",
+    )
+    target_alpha: float | None = option(
+        "--target-alpha",
+        "Posterior",
+        "Give posterior and fdr for a population with this share of positives.",
+        type=INNER_SHARE,
+    )
+
+    def grading(self) -> Grading | None:
+        """How evidence is to be graded, if at all."""
+        from .evidence import Grading
+        from .files import read_rule
+
+        if self.evidence is None:
+            return None
+        return Grading(self.evidence, read_rule(self.evidence), self.target_alpha)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,27 +12,34 @@ from pathlib import Path
 from typing import Any
 
 from .analysis import Analysis, Request, analyse
+from .bounds import Bounds, bounds
 from .calibration import Calibration, calibrate
 from .engine import Engine
+from .evidence import Grading
 from .notices import Notice
 from .outputs import check_target, write_json, write_text
 from .posteriors import PosteriorRequest, WritePosteriors, posterior_columns
 from .provenance import NAME, digests_of, files_of_run, provenance
+from .report.aggregates import PosteriorCurve
 from .report.content import content_of_run
 from .report.page import render
 from .rows import Rows
-from .scores import Scores
+from .scores import GatherGroups, Scores
 from .shards import begin, check_sharded_target
 from .signals import held
 from .staging import mark_unfinished, staged, unmark
 from .tables import MANIFEST
+from .thresholds import Thresholds
 
 DOCUMENTS = ("prior.json", "model.punoise", "report.html", NAME)
+THRESHOLDS = ("thresholds.json", "thresholds.tsv")
 SHARDED = ("scores/", "posterior/")
+CALIBRATOR = "isotonic"
 MANIFESTS = tuple(f"{name}{MANIFEST}" for name in SHARDED)
 OUTPUTS = (
     *(f"{name}.{form}" for name in ("scores", "posterior") for form in ("parquet", "tsv", "csv")),
     *DOCUMENTS,
+    *THRESHOLDS,
 )
 
 
@@ -44,6 +51,8 @@ class RunSettings:
     table_format: str
     options: Mapping[str, Any]  # what the results depend on, as given, for the provenance
     execution: Mapping[str, Any]  # the other options
+    grading: Grading | None = None  # of evidence, where that is wanted
+    target_alpha: float | None = None  # of the population that posteriors are for
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,7 @@ class RunOutput:
 
     analysis: Analysis
     calibration: Calibration
+    thresholds: Thresholds | None
     files: tuple[str, ...] = ()
 
     @property
@@ -97,7 +107,8 @@ def run_sharded(rows: Rows, settings: RunSettings, engine: Engine, out_dir: str)
                 unmark(out_dir)
             raise
         stage.commit(remove=set(earlier_files(out_dir)) - set(MANIFESTS))
-    return replace(result, files=(*SHARDED, *DOCUMENTS))
+    thresholds = () if result.thresholds is None else THRESHOLDS
+    return replace(result, files=(*SHARDED, *DOCUMENTS, *thresholds))
 
 
 def abandon(out_dir: str) -> None:
@@ -121,16 +132,40 @@ def _run(
     write_json(str(folder / "prior.json"), prior.to_json())
     shares, _ = prior.shares(sketch)
     calibration = calibrate(sketch, shares)
-    columns = posterior_columns(calibration, PosteriorRequest())
+    groups = None
+    if rows.group_column is not None and (settings.grading or not analysis.trained.learned):
+        groups = engine.gather(GatherGroups(analysis.trained.scorer), rows, "groups")
+        calibration = replace(calibration, notices=(*calibration.notices, *groups.notices))
+    held = bounds(calibration, CALIBRATOR, prior.seed, groups)
+    thresholds = _thresholds(calibration, held, settings)
+    levels = [] if thresholds is None else thresholds.graded
+    request = PosteriorRequest(levels=levels, target_alpha=settings.target_alpha)
+    columns = posterior_columns(calibration, request, held)
     step = WritePosteriors(sketch, columns, prior.labeled_negatives)
     found = engine.write(
         step, Scores.open(scores).rows, "posterior", f"{of_tables}/posterior{suffix}"
     )
     execution = {**settings.execution, "seconds": engine.seconds}
     made_of = provenance(rows, analysis.trained, settings.options, execution)
-    content = content_of_run(prior, calibration, found.doubtful, made_of)
+    if thresholds is not None:
+        dataset = prior.sample or made_of["score_column"] or "score"
+        for name in THRESHOLDS:
+            thresholds.write(str(folder / name), dataset, prior.method)
+    by_score = PosteriorCurve.of(
+        calibration, settings.target_alpha, held.posterior(settings.target_alpha)
+    )
+    content = content_of_run(prior, calibration, found.doubtful, made_of, by_score, thresholds)
     write_text(str(folder / "report.html"), render(content))
     tables = MANIFESTS if suffix == "/" else [f"{name[:-1]}{suffix}" for name in SHARDED]
-    made_of["files"] = digests_of(of_tables, tables) | digests_of(folder, DOCUMENTS)
+    documents = digests_of(folder, (*DOCUMENTS, *THRESHOLDS))
+    made_of["files"] = digests_of(of_tables, tables) | documents
     write_json(str(folder / NAME), made_of)
-    return RunOutput(analysis, calibration)
+    return RunOutput(analysis, calibration, thresholds)
+
+
+def _thresholds(calibration: Calibration, held: Bounds, settings: RunSettings) -> Thresholds | None:
+    """Where evidence has which strength, if that is wanted."""
+    if settings.grading is None:
+        return None
+    turned = settings.request.transform.lower_is_positive
+    return Thresholds.of(calibration, held, settings.grading, turned)
