@@ -214,7 +214,7 @@ def _leaks(encoding: Encoding, training: Training) -> list[Notice]:
     """Features that alone tell labeled from unlabeled rows: more likely a leak than biology."""
     notices = []
     for name, values in zip(encoding.feature_names, training.features.T, strict=True):
-        labeled, unlabeled = values[training.labeled], np.sort(values[~training.labeled])
+        labeled, unlabeled = (np.sort(values[training.labeled == of]) for of in (True, False))
         below = [np.searchsorted(unlabeled, labeled, side).mean() for side in ("left", "right")]
         auc = sum(below) / (2 * len(unlabeled))
         if max(auc, 1 - auc) > LEAK_AUC:
