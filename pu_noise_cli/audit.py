@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from .calibration import Calibration
 from .errors import InputError, UsageError
-from .rows import Chunk, as_text, shown
+from .rows import ID_JOINT, Chunk, Rows, as_text, shown
 from .scores import Scores
-from .sketch import FloatArray, IntArray, Sketch
+from .sketch import NEGATIVE, FloatArray, IntArray, Sketch
 from .stratified import Verified, allot, stratify, width_foreseen
 from .tables import Table, open_table
 from .transform.row_sample import priorities
@@ -27,7 +27,7 @@ FORETOLD = (50, 100, 200)  # verdicts for which the width of the interval is tol
 YES, NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 SUM_TOLERANCE = 0.01  # of a sum of weights, which may have been rounded
 MOST_STRATA = 1000  # far more than there are: a file may have been edited
-COLUMNS = ("id", "set", "score", "posterior", "stratum", "weight", "verdict", "row")
+COLUMNS = ("set", "score", "posterior", "stratum", "weight", "verdict", "row")  # after the ids
 
 
 # ---- Drawing
@@ -72,7 +72,7 @@ class DrawnRow(NamedTuple):
 
     priority: int
     row: int  # in SCORES, from 0
-    id: str
+    id: tuple[str, ...]
     score: float
 
 
@@ -88,22 +88,24 @@ class Drawing:
         # from which priority on a row is not among the lowest, shape (strata,)
         self.limit = np.where(sizes > 0, np.iinfo(np.uint64).max, 0).astype(np.uint64)
 
-    def add(self, chunk: Chunk, scores: FloatArray, strata: IntArray) -> None:
+    def add(self, rows: Rows, chunk: Chunk, scores: FloatArray, strata: IntArray) -> None:
         """Offer the rows of a chunk with their scores and strata, both of shape (n,)."""
         priority = priorities(self.seed + SALT, 0, chunk.first_row, len(scores))
         row = np.arange(chunk.first_row, chunk.first_row + len(scores))
-        chosen = np.flatnonzero((priority < self.limit[strata]) & ~np.isin(row, self.earlier))
+        drawable = ~np.isnan(scores) & (chunk.sets != NEGATIVE)
+        wanted = (priority < self.limit[strata]) & drawable
+        chosen = np.flatnonzero(wanted & ~np.isin(row, self.earlier))
         if len(chosen) == 0:
             return
-        ids = as_text(chunk, "id")
+        ids = rows.id_parts(chunk)
         for stratum in np.unique(strata[chosen]):
             mine = chosen[strata[chosen] == stratum]
             size = int(self.sizes[stratum])
             mine = mine[np.argsort(priority[mine])][:size]
-            names = ids.take(pa.array(mine)).to_pylist()
+            parts = [part.take(pa.array(mine)).to_pylist() for part in ids]
             new = [
-                DrawnRow(int(priority[i]), int(row[i]), name, float(scores[i]))
-                for i, name in zip(mine, names, strict=True)
+                DrawnRow(int(priority[i]), int(row[i]), tuple(name), float(scores[i]))
+                for i, *name in zip(mine, *parts, strict=True)
             ]
             self.kept[stratum] = sorted([*self.kept[stratum], *new])[:size]
             if len(self.kept[stratum]) == size:
@@ -133,23 +135,24 @@ def draw_rows(
     ]
     drawing = Drawing(np.concatenate(sizes), earlier, seed)
     offset = len(by_set[0].due)
-    for chunk, scores in scored.chunks(["id", "score"]):
+    for chunk, scores in scored.chunks([*scored.rows.id_columns, "score"]):
         cells = sketch.cells_of(scores)
         ours, theirs = by_set[1].stratum[cells] + offset, by_set[0].stratum[cells]
-        drawing.add(chunk, scores, np.where(chunk.labeled, ours, theirs))
-    found = []
+        drawing.add(scored.rows, chunk, scores, np.where(chunk.labeled, ours, theirs))
+    found: list[tuple[Any, ...]] = []
     for number, kept in enumerate(drawing.kept):
         labeled = number >= offset
         design, stratum = by_set[labeled], number - offset * labeled
         cells = sketch.cells_of(np.array([row.score for row in kept], np.float64))
         for row, cell in zip(kept, cells, strict=True):
             weight = float(design.rows[stratum] / len(kept))
-            values = (row.id, SETS[labeled], row.score, float(design.posterior[cell]))
+            values = (*row.id, SETS[labeled], row.score, float(design.posterior[cell]))
             found.append((*values, stratum + 1, weight, "", row.row + 1))
     if not found:
         raise InputError(f"{scored.name}: all rows were drawn before")
     found.sort(key=lambda row: row[-1])
-    return pa.table(dict(zip(COLUMNS, map(pa.array, zip(*found, strict=True)), strict=True)))
+    names = (*scored.rows.id_names, *COLUMNS)
+    return pa.table(dict(zip(names, map(pa.array, zip(*found, strict=True)), strict=True)))
 
 
 def earlier_rows(
@@ -171,16 +174,18 @@ def earlier_rows(
 
 
 def kept_columns(tables: Sequence[Table], columns: Sequence[str], rows: IntArray) -> pa.Table:
-    """Columns of tables at rows, shape (n,) and in order, that count through all the tables."""
+    """Columns of tables, as text, at rows, shape (n,) and in order, that count through them all."""
     found, first = [], 0
     for table in tables:
         for column in columns:
             table.require(column, "--keep-columns")
-        for batch, _, _ in table.batches(columns):
+        for batch, file, file_row in table.batches(columns):
             mine = rows[(rows >= first) & (rows < first + batch.num_rows)] - first
-            found.append(pa.Table.from_batches([batch.take(pa.array(mine))]))
+            part = batch.take(pa.array(mine))
+            chunk = Chunk(part, np.zeros(len(mine), np.int8), 0, first, file, file_row)
+            found.append(pa.table({column: as_text(chunk, column) for column in columns}))
             first += batch.num_rows
-    kept = pa.concat_tables(found, promote_options="permissive")
+    kept = pa.concat_tables(found)
     if kept.num_rows < len(rows):
         names = " and ".join(table.name for table in tables)
         raise InputError(f"{names}: has {first} rows, fewer than the scores")
@@ -194,7 +199,7 @@ def read_audits(names: Sequence[str], scored: Scores, sketch: Sketch) -> Audit:
     """The audits of some scores, added up; each row must be there, and counts once."""
     if len({os.path.realpath(name) for name in names}) < len(names):
         raise UsageError("an audit is named twice")
-    parts = [_read(name) for name in names]
+    parts = [_read(name, scored.rows.id_names) for name in names]
     every = [verdict for part in parts for verdict in part]
     if not every:
         raise InputError(f"{names[0]}: holds no rows")
@@ -212,17 +217,20 @@ def read_audits(names: Sequence[str], scored: Scores, sketch: Sketch) -> Audit:
     return Audit(tuple(counted.values()), rows, (found[0], found[1]))
 
 
-def _read(name: str) -> list[Verdict]:
+def _read(name: str, ids: Sequence[str]) -> list[Verdict]:
+    """The rows of an audit, in whose columns `ids` their ids are."""
     table = open_table(name)
-    for column in COLUMNS[:-1]:
+    for column in (*ids, *COLUMNS[:-1]):
         table.require(column, "an audit")
-    wanted = [column for column in COLUMNS if column in table.columns]
+    wanted = [column for column in (*ids, *COLUMNS) if column in table.columns]
     found: list[Verdict] = []
     for batch, file, first in table.batches(wanted):
-        chunk = Chunk(batch, np.zeros(batch.num_rows, np.bool_), 0, first, file, first)
+        chunk = Chunk(batch, np.zeros(batch.num_rows, np.int8), 0, first, file, first)
         columns = [as_text(chunk, column).to_pylist() for column in wanted]
         for i, values in enumerate(zip(*columns, strict=True)):
-            found.append(_verdict(chunk, i, dict(zip(wanted, map(str.strip, values), strict=True))))
+            row = dict(zip(wanted, map(str.strip, values), strict=True))
+            row["id"] = ID_JOINT.join(values[: len(ids)]).strip()
+            found.append(_verdict(chunk, i, row))
     return found
 
 
@@ -258,9 +266,10 @@ def _places(verdicts: Sequence[Verdict], scored: Scores) -> list[int]:
     """The place of each row in SCORES: by its id, and where that is repeated by its number."""
     wanted = pa.array(sorted({verdict.id for verdict in verdicts}), pa.string())
     found: dict[tuple[str, bool], list[int]] = {}
-    for chunk, _ in scored.chunks(["id", "score"]):
-        ids = pc.utf8_trim_whitespace(as_text(chunk, "id"))
-        for i in np.flatnonzero(np.asarray(pc.is_in(ids, wanted))):
+    for chunk, _ in scored.chunks([*scored.rows.id_columns, "score"]):
+        ids = pc.utf8_trim_whitespace(scored.rows.ids(chunk))
+        drawable = chunk.sets != NEGATIVE
+        for i in np.flatnonzero(np.asarray(pc.is_in(ids, wanted)) & drawable):
             key = ids[int(i)].as_py(), bool(chunk.labeled[i])
             found.setdefault(key, []).append(chunk.first_row + int(i))
     return [_place(verdict, found, scored.name) for verdict in verdicts]

@@ -26,7 +26,10 @@ import pyarrow as pa
 from .errors import InputError, MachineError, UsageError, of_system
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
+KINDS = (*DELIMITERS, "parquet")  # of tables, as --input-format names them
+SUFFIXES = {**{kind: kind for kind in KINDS}, "tab": "tsv", "txt": "txt"}  # and what they say
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+BGZIP = ".bgz"  # gzip in blocks, which is read and not written
 MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1": ".parquet"}
 BLOCK_BYTES = 1 << 22
 MAX_BYTES = 1 << 30  # of a file that is read whole
@@ -35,25 +38,29 @@ MAX_UNPACKED = 1 << 24  # of a compressed document: a few bytes may unpack to an
 
 @dataclass(frozen=True)
 class Format:
-    """A file's format: csv, tsv or parquet, and the compression around it."""
+    """A file's format: its kind, and the compression around it.
+
+    The kind is one of KINDS, or txt, which is csv or tsv as the first row says.
+    """
 
     kind: str
     compression: str | None = None
 
     @classmethod
-    def of(cls, name: str) -> Format:
-        """The format that a file's name says."""
+    def of(cls, name: str, kind: str | None = None) -> Format:
+        """The format that a file's name says; of which kind it is may be known."""
         stem, compression = name, None
-        for suffix, codec in COMPRESSIONS.items():
+        for suffix, codec in (*COMPRESSIONS.items(), (BGZIP, "gzip")):
             if name.lower().endswith(suffix):
                 stem, compression = name[: -len(suffix)], codec
-        kind = Path(stem).suffix.lower().removeprefix(".")
-        if kind in DELIMITERS or (kind == "parquet" and not compression):
-            return cls(kind, compression)
-        raise UsageError(
-            f"{name}: cannot tell the format from the name; "
-            "use .csv, .tsv (.gz or .zst may follow) or .parquet"
-        )
+        found = kind or SUFFIXES.get(Path(stem).suffix.lower().removeprefix("."))
+        if found is None or (found == "parquet" and compression):
+            raise UsageError(
+                f"{name}: cannot tell the format from the name; use .csv, .tsv, .tab or .txt (.gz "
+                "or .zst may follow) or .parquet; tables that are read may also be .bgz, and have "
+                "any name with --input-format"
+            )
+        return cls(found, compression)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import click
 from .errors import StrictError, UsageError
 from .notices import Notice
 from .parameters import SHARE, Common, LazyChoice, NameList, NameLists, flag, joined, option, reads
+from .table_options import CarriedColumns, InputFormat, MissingScore
 
 if TYPE_CHECKING:
     from .estimators import Settings
@@ -84,7 +85,7 @@ class LabelsOption(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(Seeded, LabelsOption):
+class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOption):
     """Commands that read labeled and unlabeled rows, and known negatives."""
 
     labeled: str | None = reads("--labeled", "FILE", "Table of labeled positives.")
@@ -100,12 +101,6 @@ class TableOptions(Seeded, LabelsOption):
         "labeled/unlabeled; and negative, for known negatives.",
         metavar="NAME",
     )
-    id_column: str | None = option(
-        "--id-column",
-        "Columns",
-        "Column of row ids, kept as written; by default rows are numbered.",
-        metavar="NAME",
-    )
     group_column: str | None = option(
         "--group-column",
         "Columns",
@@ -115,7 +110,7 @@ class TableOptions(Seeded, LabelsOption):
     features: NameLists = option(
         "--features",
         "Columns",
-        "Feature columns; by default all but the id, group, label and dropped ones.",
+        "Feature columns; by default all but the id, group, label, kept and dropped ones.",
         metavar="A,B,...",
         type=NameList(),
         multiple=True,
@@ -174,10 +169,9 @@ class TableOptions(Seeded, LabelsOption):
     def rows(self) -> Rows:
         """The rows that --labeled, --unlabeled and --negatives, or --table, name."""
         from .rows import Rows
-        from .tables import open_table
 
         sets, names = self._tables()
-        tables = [open_table(name) for name in names]
+        tables = [self.open_table(name) for name in names]
         features = joined(self.features)
         if self.score_column is not None:
             if features or self.transform:
@@ -188,16 +182,18 @@ class TableOptions(Seeded, LabelsOption):
             sets=sets,
             features=features,
             drop=joined(self.drop_columns),
-            id_column=self.id_column,
+            id_columns=joined(self.id_column),
             group_column=self.group_column,
             label_column=self.label_column,
+            keep=joined(self.keep_columns),
         )
 
     def _tables(self) -> tuple[list[int], list[str]]:
         """The names of the tables, and the set that each has the rows of."""
         from .sketch import LABELED, NEGATIVE, UNLABELED
 
-        by_set = {LABELED: self.labeled, UNLABELED: self.unlabeled, NEGATIVE: self.negatives}
+        # in the order of their names, which is that of the files of shards
+        by_set = {LABELED: self.labeled, NEGATIVE: self.negatives, UNLABELED: self.unlabeled}
         given = {code: name for code, name in by_set.items() if name is not None}
         if self.table is not None:
             if given:
@@ -224,6 +220,7 @@ class TableOptions(Seeded, LabelsOption):
             classifier=self.classifier or default.classifier,
             train=False if self.score_column is not None else self.transform,
             lower_is_positive=self.lower_is_positive,
+            skip_missing=self.skip_missing,
             labeled_negatives=self.labeled_negatives,
             max_train_rows=self.max_train_rows or default.max_train_rows,
             na=self.na,

@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 
 from . import signals
 from .errors import ClosedPipe, MachineError, UsageError, is_out_of_memory, of_system
-from .files import COMPRESSIONS, DELIMITERS, Format
+from .files import BGZIP, COMPRESSIONS, DELIMITERS, Format
 from .staging import keep_mode, temporary_for
 from .tables import PARQUET_KEY, files_of
 
@@ -98,7 +99,12 @@ def _is_device(name: str) -> bool:
 
 
 def _target_format(name: str) -> Format:
-    return Format("tsv") if _is_stdout(name) or _is_device(name) else Format.of(name)
+    if _is_stdout(name) or _is_device(name):
+        return Format("tsv")
+    form = Format.of(name)
+    if name.lower().endswith(BGZIP):
+        raise UsageError(f"{name}: {BGZIP} is read but not written; use .gz, or pipe it to bgzip")
+    return replace(form, kind="tsv") if form.kind == "txt" else form
 
 
 def is_json(name: str) -> bool:

@@ -19,7 +19,7 @@ from .evidence import Level, strengths
 from .rows import Chunk, Rows
 from .scores import Scores, job_writer, scores_batch, scores_schema
 from .shards import Job
-from .sketch import FloatArray, IntArray, Sketch
+from .sketch import FloatArray, IntArray, Sketch, has_gaps
 
 OF_LABELED = ("posterior_labeled",)  # null on unlabeled rows
 TARGET_ALPHA = "target_alpha"  # a column that says for which population the posteriors are
@@ -95,7 +95,7 @@ class DoubtfulRows:
         self, ids: pa.Array, scores: FloatArray, labeled: NDArray[np.bool_], first_row: int
     ) -> None:
         """Rows, all arrays of shape (n,), the first of which is at `first_row` from 0."""
-        candidates, turned = np.flatnonzero(labeled), self.sign * scores
+        candidates, turned = np.flatnonzero(labeled & ~np.isnan(scores)), self.sign * scores
         if len(self.kept) == self.size:
             candidates = candidates[turned[candidates] < self.sign * self.kept[-1].score]
         lowest = candidates[np.argsort(turned[candidates], kind="stable")[: self.size]]
@@ -118,12 +118,13 @@ class DoubtfulRows:
         return merged
 
 
-@dataclass(frozen=True)
+@dataclass
 class PosteriorRows:
     """What was seen of the rows while their posteriors were written."""
 
     unlabeled: IntArray  # (cells,): how many unlabeled rows each cell has
     doubtful: DoubtfulRows
+    missing: int = 0  # rows without a score
 
     @classmethod
     def none(cls, cells: int, labeled_negatives: bool) -> PosteriorRows:
@@ -132,6 +133,9 @@ class PosteriorRows:
     def add(self, rows: Rows, chunk: Chunk, scores: FloatArray, cells: IntArray) -> None:
         """Count the rows of a chunk, given their scores and cells, both of shape (n,)."""
         mine = cells if chunk.unlabeled.all() else cells[chunk.unlabeled]
+        if has_gaps(scores):
+            self.missing += int(np.isnan(scores).sum())
+            mine = cells[chunk.unlabeled & ~np.isnan(scores)]
         self.unlabeled[:] += np.bincount(mine, minlength=len(self.unlabeled))
         if chunk.labeled.any():
             self.doubtful.add(rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
@@ -157,22 +161,23 @@ class WritePosteriors:
         scored = Scores(job.part)
         found = PosteriorRows.none(len(self.sketch.edges), self.labeled_negatives)
         if job.is_done:
-            for chunk, scores in scored.chunks(["id", "score"]):
+            for chunk, scores in scored.chunks([*job.part.id_columns, "score"]):
                 found.add(job.part, chunk, scores, self.sketch.cells_of(scores))
                 done(len(scores))
             return found
         columns = {k: v for k, v in self.columns.items() if scored.with_set or k not in OF_LABELED}
         fields = [pa.field(name, pa.array(values[:0]).type) for name, values in columns.items()]
-        schema = pa.schema([*scores_schema(scored.with_set), *fields])
+        schema = scores_schema(job.part, scored.with_set, fields)
         with job_writer(job, schema) as write:
-            for chunk, scores in scored.chunks(["id", "score"]):
+            for chunk, scores in scored.chunks([*job.part.carried, "score"]):
                 cells = self.sketch.cells_of(scores)
-                batch = scores_batch(job.part, chunk, scores, scored.with_set)
+                known = ~np.isnan(scores) if has_gaps(scores) else None
+                of_labeled = chunk.labeled if known is None else chunk.labeled & known
                 arrays = [
-                    _at_cells(values, cells, chunk.labeled if name in OF_LABELED else None)
+                    _at_cells(values, cells, of_labeled if name in OF_LABELED else known)
                     for name, values in columns.items()
                 ]
-                write(pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=schema))
+                write(scores_batch(job.part, chunk, scores, schema, arrays))
                 found.add(job.part, chunk, scores, cells)
                 done(len(scores))
         return found
@@ -180,11 +185,13 @@ class WritePosteriors:
     @staticmethod
     def merge(results: Sequence[PosteriorRows]) -> PosteriorRows:
         doubtful = DoubtfulRows.merge([found.doubtful for found in results])
-        return PosteriorRows(np.sum([found.unlabeled for found in results], axis=0), doubtful)
+        unlabeled = np.sum([found.unlabeled for found in results], axis=0)
+        return PosteriorRows(unlabeled, doubtful, sum(found.missing for found in results))
 
 
 def _at_cells(values: NDArray[Any], cells: IntArray, known: NDArray[np.bool_] | None) -> pa.Array:
     """The value of each row by its cell, null where it is not known."""
+    missing = None if known is None else ~known
     if values.dtype.kind == "U":
-        return pa.array(values).take(pa.array(cells))
-    return pa.array(values[cells], mask=None if known is None else ~known)
+        return pa.array(values).take(pa.array(cells, mask=missing))
+    return pa.array(values[cells], mask=missing)

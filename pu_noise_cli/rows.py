@@ -17,6 +17,15 @@ from .tables import Table
 
 MAX_SHOWN = 60  # characters of somebody's text in a message
 MAX_TEXT = 1000  # bytes of a category or a group
+ID_JOINT = ":"  # between the parts of an id of several columns, where it is shown as one
+# what punoise writes beside the columns of its inputs, whose names must be others
+OWN_COLUMNS = frozenset(
+    (
+        *("id", "set", "score", "tau", "posterior", "lr", "fdr", "posterior_labeled"),
+        *("target_alpha", "posterior_low", "posterior_high", "evidence", "call", "pep", "q_value"),
+        *("stratum", "weight", "verdict", "row"),
+    )
+)
 USUAL_SETS = {1: (UNLABELED,), 2: (LABELED, UNLABELED)}  # of that many tables
 WORDS = {
     **dict.fromkeys(("1", "1.0", "true", "yes", "labeled"), LABELED),
@@ -62,9 +71,10 @@ class Rows:
     tables: tuple[Table, ...]
     features: tuple[str, ...]
     sets: tuple[int, ...] = (UNLABELED,)  # of each table's rows, where no column says it
-    id_column: str | None = None
+    id_columns: tuple[str, ...] = ()
     group_column: str | None = None
     label_column: str | None = None
+    kept: tuple[str, ...] = ()  # carried through to the outputs
 
     @classmethod
     def matched(
@@ -74,33 +84,36 @@ class Rows:
         sets: Sequence[int] = (),
         features: Sequence[str] = (),
         drop: Sequence[str] = (),
-        id_column: str | None = None,
+        id_columns: Sequence[str] = (),
         group_column: str | None = None,
         label_column: str | None = None,
+        keep: Sequence[str] = (),
         wanted_by: str = "--features",
     ) -> Rows:
         """Match the columns of the tables by name; `features` empty means all that are left.
 
         By default one table is of unlabeled rows, and of two the first is of labeled ones.
         """
-        roles = {
-            "--id-column": id_column,
-            "--group-column": group_column,
-            "--label-column": label_column,
-        }
+        roles = dict.fromkeys(id_columns, "--id-column")
+        for option, role in (("--group-column", group_column), ("--label-column", label_column)):
+            if role is not None:
+                roles[role] = option
+        kept = tuple(dict.fromkeys(c for c in keep if len(id_columns) < 2 or c not in id_columns))
+        _check_names([*(id_columns if len(id_columns) > 1 else ()), *kept])
         for table in tables:
-            for option, column in roles.items():
-                if column is not None:
-                    table.require(column, option)
+            for column, option in [
+                *roles.items(),
+                *((column, "--keep-columns") for column in kept),
+            ]:
+                table.require(column, option)
             for column in features:
                 table.require(column, wanted_by)
         for column in drop:
             if not any(column in table.column_set for table in tables):
                 tables[0].require(column, "--drop-columns")
-        named = {column for column in roles.values() if column is not None}
-        if clash := named & set(features):
+        if clash := roles.keys() & set(features):
             raise UsageError(f"column {min(clash)!r} cannot be a feature and have another part too")
-        left_out = named | set(drop)
+        left_out = {*roles, *drop, *(set(kept) - set(features))}
         found = [[c for c in features or table.columns if c not in left_out] for table in tables]
         others = range(1, len(tables))
         for ours, theirs in [pair for i in others for pair in ((0, i), (i, 0))]:
@@ -113,8 +126,8 @@ class Rows:
                     )
         if not found[0]:
             raise InputError(f"{tables[0].name}: no feature column is left")
-        of_each = tuple(sets) or USUAL_SETS[len(tables)]
-        return cls(tuple(tables), tuple(found[0]), of_each, id_column, group_column, label_column)
+        of_each, ids = tuple(sets) or USUAL_SETS[len(tables)], tuple(dict.fromkeys(id_columns))
+        return cls(tuple(tables), tuple(found[0]), of_each, ids, group_column, label_column, kept)
 
     def chunks(self, columns: Sequence[str]) -> Iterator[Chunk]:
         """The named columns of all rows, in output order."""
@@ -158,19 +171,34 @@ class Rows:
     @property
     def roles(self) -> list[str]:
         """The columns that are no features but have another part."""
-        return [*self.id_and_group, *([] if self.label_column is None else [self.label_column])]
+        return [*self.carried, *([] if self.label_column is None else [self.label_column])]
 
     @property
-    def id_and_group(self) -> list[str]:
-        """The columns that ids() and groups() read."""
-        return [c for c in (self.id_column, self.group_column) if c is not None]
+    def carried(self) -> list[str]:
+        """The columns that id_parts(), groups() and carry() read."""
+        group = [] if self.group_column is None else [self.group_column]
+        return list(dict.fromkeys([*self.id_columns, *group, *self.kept]))
+
+    @property
+    def id_names(self) -> tuple[str, ...]:
+        """The columns of ids in an output: one is called `id`, several keep their names."""
+        return self.id_columns if len(self.id_columns) > 1 else ("id",)
+
+    def id_parts(self, chunk: Chunk) -> list[pa.Array]:
+        """The columns of ids as text, as written; else the row numbers from 0."""
+        if not self.id_columns:
+            numbers = np.arange(chunk.first_row, chunk.first_row + chunk.batch.num_rows)
+            return [pc.cast(pa.array(numbers), pa.string())]
+        return [as_text(chunk, column) for column in self.id_columns]
 
     def ids(self, chunk: Chunk) -> pa.Array:
-        """The ids of a chunk's rows as text, as written; else their row numbers from 0."""
-        if self.id_column is None:
-            numbers = np.arange(chunk.first_row, chunk.first_row + chunk.batch.num_rows)
-            return pc.cast(pa.array(numbers), pa.string())
-        return as_text(chunk, self.id_column)
+        """The id of each row of a chunk in one text, its parts joined by colons."""
+        parts = self.id_parts(chunk)
+        return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, ID_JOINT)
+
+    def carry(self, chunk: Chunk) -> list[pa.Array]:
+        """The kept columns as text, as written."""
+        return [as_text(chunk, column) for column in self.kept]
 
     def groups(self, chunk: Chunk) -> pa.Array | None:
         """The group of each row of a chunk as text, or nothing where none was asked for."""
@@ -185,6 +213,16 @@ class Rows:
             row = pc.index(missing, True).as_py()
             raise chunk.error(self.group_column, "names no group", row)
         return groups
+
+
+def _check_names(columns: Sequence[str]) -> None:
+    """Stop where a column that is to come out again has the name of one of punoise's own."""
+    if clash := [column for column in columns if column in OWN_COLUMNS]:
+        raise UsageError(
+            f"column {clash[0]!r} cannot be carried through, as punoise writes one of that name; "
+            "rename it"
+            + (" or, if it is an id, name it alone in --id-column" if clash[0] == "id" else "")
+        )
 
 
 def _longest(column: pa.Array) -> int:

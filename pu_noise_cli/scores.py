@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import itertools
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from .engine import Engine, RowsDone
 from .errors import InputError, UsageError
 from .notices import Notice
 from .outputs import WriteBatch, table_writer
-from .rows import Chunk, Rows
+from .rows import OWN_COLUMNS, Chunk, Rows
 from .shards import Job
 from .sketch import SETS, FloatArray, Sketch, SketchBuilder
 from .tables import open_table, parquet_metadata
@@ -44,10 +45,16 @@ class Scores:
         table = open_table(name)
         if with_set is None:
             with_set = "set" in table.columns
-        for column in ("id", "set", "score") if with_set else ("id", "score"):
+        ids = id_columns(table.columns)
+        for column in (*ids, "set", "score") if with_set else (*ids, "score"):
             table.require(column, "labeled and unlabeled scores (new ones need --model)")
-        label = "set" if with_set else None
-        rows = Rows.matched([table], features=["score"], id_column="id", label_column=label)
+        rows = Rows.matched(
+            [table],
+            features=["score"],
+            id_columns=ids,
+            label_column="set" if with_set else None,
+            keep=[c for c in table.columns if c not in ids and c not in OWN_COLUMNS],
+        )
         return cls(rows)
 
     @property
@@ -69,9 +76,9 @@ class Scores:
             raise InputError(f"{self.name}: its metadata are damaged") from error
 
     def chunks(self, columns: Sequence[str] = ("score",)) -> Iterator[tuple[Chunk, FloatArray]]:
-        """The rows in order with their scores, all of them finite."""
+        """The rows in order with their scores, which are finite, or NaN where there is none."""
         for chunk in self.rows.chunks(columns):
-            yield chunk, _finite_scores(chunk)
+            yield chunk, _scores(chunk)
 
     def sketch(self, done: RowsDone = lambda rows: None) -> Sketch:
         """The sketch of all scores, in one pass."""
@@ -84,20 +91,17 @@ class Scores:
     def checked_sketch(self, engine: Engine) -> Sketch:
         """The sketch of all scores, of which there must be enough to estimate from."""
         sketch = engine.gather(SketchScores(), self.rows, "sketch")
-        check_sizes(self.name, sketch.counts.sum(0))
+        check_sizes(self.name, sketch.counts.sum(0), sketch.missing)
         return sketch
 
 
-def _finite_scores(chunk: Chunk) -> FloatArray:
+def _scores(chunk: Chunk) -> FloatArray:
     column = chunk.batch["score"]
     if pa.types.is_float64(column.type) and column.null_count == 0:  # without a copy
         scores = np.asarray(column)
         if len(scores) == 0 or np.isfinite([scores.min(), scores.max()]).all():
             return scores
-    scores = SCORE_COLUMN.encode(chunk)[:, 0]
-    if np.isnan(scores).any():
-        raise chunk.error("score", "has no value", int(np.isnan(scores).argmax()))
-    return scores
+    return SCORE_COLUMN.encode(chunk)[:, 0]
 
 
 @dataclass(frozen=True)
@@ -129,8 +133,14 @@ class WriteScores:
             save_model(StoredModel(self.scorer.model, scorer=self.scorer), file)
         else:
             save_model(StoredModel(self.scorer), file)
-        columns = json.dumps([rows.id_column, rows.label_column])
+        columns = json.dumps([rows.id_columns, rows.label_column, rows.kept])
         return hashlib.sha256(file.getvalue() + columns.encode()).hexdigest()
+
+    @property
+    def skips(self) -> bool:
+        """Whether rows may have no score."""
+        scorer = self.scorer
+        return (scorer.model if isinstance(scorer, HonestScorer) else scorer).skip_missing
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> Sketch:
         with_set = isinstance(self.scorer, HonestScorer)
@@ -138,12 +148,14 @@ class WriteScores:
             return Scores.open(job.out, with_set).sketch(done)
         builder = SketchBuilder()
         metadata = {WARNINGS_KEY: json.dumps(self.notices)} if self.notices else {}
-        with job_writer(job, scores_schema(with_set).with_metadata(metadata)) as write:
+        schema = scores_schema(job.part, with_set).with_metadata(metadata)
+        with job_writer(job, schema) as write:
             for chunk, scores in self._scored(job.part, threads):
-                if not np.isfinite(scores).all():
-                    row = int(np.isfinite(scores).argmin())
+                bad = ~np.isfinite(scores) & ~(np.isnan(scores) & self.skips)
+                if bad.any():
+                    row = int(bad.argmax())
                     raise chunk.error(job.part.features[0], "and the others have no score", row)
-                write(scores_batch(job.part, chunk, scores, with_set))
+                write(scores_batch(job.part, chunk, scores, schema))
                 builder.add(scores, chunk.sets)
                 done(len(scores))
         return builder.sketch()
@@ -152,7 +164,7 @@ class WriteScores:
         if isinstance(self.scorer, HonestScorer):
             yield from self.scorer.score_all(rows, threads)
         else:
-            for chunk in rows.chunks([*rows.features, *rows.id_and_group]):
+            for chunk in rows.chunks([*rows.features, *rows.carried]):
                 yield chunk, self.scorer.score(chunk, threads)
 
     @staticmethod
@@ -162,8 +174,10 @@ class WriteScores:
 
 def write_training_scores(
     rows: Rows, scorer: HonestScorer, of: int | None, threads: int, out: str
-) -> int:
-    """Score files of the tables that a scorer was trained on; returns the number of their rows.
+) -> tuple[int, int]:
+    """Score files of the tables that a scorer was trained on.
+
+    Returns the number of their rows, and of those that have no score.
 
     `of` is the set whose table they are of, None where one table held all sets.
     """
@@ -187,34 +201,52 @@ def write_training_scores(
         part = [table.only(()) for _ in scorer.files]
         part[position] = table.only([shard], file.first_row)
         parts.append((replace(rows, tables=tuple(part), sets=scorer.sets), file))
-    count = 0
-    with table_writer(out, scores_schema(with_set=True), UNIQUE_COLUMNS) as write:
+    count = missing = 0
+    schema = scores_schema(rows, with_set=True)
+    with table_writer(out, schema, UNIQUE_COLUMNS) as write:
         for part_rows, file in parts:
             seen = 0
             for chunk, scores in scorer.score_all(part_rows, threads):
-                write(scores_batch(part_rows, chunk, scores, with_set=True))
+                write(scores_batch(part_rows, chunk, scores, schema))
                 seen += len(scores)
+                missing += int(np.isnan(scores).sum())
             if seen != file.rows:
                 raise InputError(
                     f"{file.name}: has {seen} rows, and had {file.rows} when the model was trained"
                 )
             count += seen
-    return count
+    return count, missing
 
 
-def scores_schema(with_set: bool) -> pa.Schema:
-    """The columns of SCORES."""
-    fields = [("id", pa.string()), ("set", pa.string()), ("score", pa.float64())]
-    return pa.schema([field for field in fields if with_set or field[0] != "set"])
+def id_columns(columns: Sequence[str]) -> tuple[str, ...]:
+    """The ids of SCORES: `id` or, where there is none, the columns before `set` and `score`."""
+    before = tuple(itertools.takewhile(lambda column: column not in OWN_COLUMNS, columns))
+    return ("id",) if "id" in columns or not before else before
 
 
-def scores_batch(rows: Rows, chunk: Chunk, scores: FloatArray, with_set: bool) -> pa.RecordBatch:
-    """The rows of a chunk as they stand in SCORES."""
-    columns = {"id": rows.ids(chunk), "score": pa.array(scores)}
-    if with_set:
-        columns["set"] = SET_NAMES.take(pa.array(chunk.sets))
-    schema = scores_schema(with_set)
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+def scores_schema(rows: Rows, with_set: bool, more: Iterable[pa.Field] = ()) -> pa.Schema:
+    """The columns of SCORES: ids, set, score, perhaps more, and those that are carried through."""
+    text = pa.string()
+    ids, kept = ([pa.field(name, text) for name in names] for names in (rows.id_names, rows.kept))
+    of_set = [pa.field("set", text)] if with_set else []
+    return pa.schema([*ids, *of_set, pa.field("score", pa.float64()), *more, *kept])
+
+
+def scores_batch(
+    rows: Rows, chunk: Chunk, scores: FloatArray, schema: pa.Schema, more: Iterable[pa.Array] = ()
+) -> pa.RecordBatch:
+    """The rows of a chunk as they stand in SCORES, with the columns of its schema."""
+    of_set = []
+    if "set" in schema.names:
+        of_set = [SET_NAMES.take(pa.array(chunk.sets))]
+    arrays = [
+        *rows.id_parts(chunk),
+        *of_set,
+        pa.array(scores, from_pandas=True),
+        *more,
+        *rows.carry(chunk),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .errors import InputError, UsageError, of_system
-from .files import COMPRESSIONS, Format, Shard, input_errors, magic_suffix
-from .text_tables import SNIFF_BYTES, sniff, text_batches
+from .files import COMPRESSIONS, DELIMITERS, Format, Shard, input_errors, magic_suffix
+from .text_tables import SNIFF_BYTES, text_batches, text_columns, text_kind
 
 BATCH_ROWS, BATCH_VALUES, BATCH_BYTES = 1 << 17, 1 << 22, 1 << 26  # at most so many at a time
 MAX_COLUMNS = 1 << 17
@@ -92,11 +92,8 @@ class Table:
         for shard in self.shards:
             first_row = 0
             with input_errors(shard.name):
-                if shard.format.kind == "parquet":
-                    batches = _parquet_batches(shard, list(columns), rows, coded)
-                else:
-                    batches = text_batches(shard, list(columns), rows)
-                for batch in batches:
+                reader = READERS[shard.format.kind]
+                for batch in reader.batches(shard, list(columns), rows, coded):
                     yield Batch(batch, shard.name, first_row)
                     first_row += batch.num_rows
 
@@ -130,9 +127,12 @@ def table_in_memory(name: str, table: pa.Table) -> Table:
     return _of_shards(name, (shard,))
 
 
-def open_table(name: str) -> Table:
-    """Find a table's files and read its column names; `-` is standard input."""
-    return _of_shards(name, _find(name))
+def open_table(name: str, kind: str | None = None) -> Table:
+    """Find a table's files and read its column names; `-` is standard input.
+
+    The kind of format may be given, where names do not tell it.
+    """
+    return _of_shards(name, _find(name, kind))
 
 
 def _of_shards(name: str, shards: tuple[Shard, ...]) -> Table:
@@ -140,7 +140,7 @@ def _of_shards(name: str, shards: tuple[Shard, ...]) -> Table:
     headers = []
     for shard in shards:
         with input_errors(shard.name):
-            headers.append(_column_names(shard))
+            headers.append(READERS[shard.format.kind].columns(shard))
         if len(headers[-1]) > MAX_COLUMNS:
             found = len(headers[-1])
             raise InputError(f"{shard.name}: {found} columns; at most {MAX_COLUMNS} can be read")
@@ -157,17 +157,17 @@ def _of_shards(name: str, shards: tuple[Shard, ...]) -> Table:
     return Table(name, tuple(first), shards)
 
 
-def _find(name: str) -> tuple[Shard, ...]:
+def _find(name: str, kind: str | None) -> tuple[Shard, ...]:
     if name in ("-", "/dev/stdin"):
         if sys.stdin is None:
             raise UsageError("standard input is closed")
-        return (_spooled("standard input", sys.stdin.buffer),)
+        return (_spooled("standard input", sys.stdin.buffer, kind),)
     path = Path(name)
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
         if found := sorted(glob.glob(name)):
-            return _same_format(name, found)
+            return _same_format(name, found, kind)
         raise UsageError(f"{name}: no such file") from None
     except (OSError, ValueError) as error:
         raise of_system(name, error) or UsageError(f"{name}: {error}") from error
@@ -180,7 +180,7 @@ def _find(name: str) -> tuple[Shard, ...]:
             raise InputError(f"{name}: holds a directory {nested[0]!r}; name the shards by a glob")
         if not entries:
             raise InputError(f"{name}: the directory holds no table")
-        shards = _same_format(name, [str(p) for p in entries])
+        shards = _same_format(name, [str(p) for p in entries], kind)
         if not (path / MANIFEST).exists() and parquet_key(str(entries[0])) is not None:
             raise InputError(
                 f"{name}: has no {MANIFEST}, so not all shards are there or they are of several "
@@ -191,8 +191,21 @@ def _find(name: str) -> tuple[Shard, ...]:
         raise UsageError(f"{name}: is a device")
     if not stat.S_ISREG(mode):  # a named pipe or a process substitution
         with open(name, "rb") as stream:
-            return (_spooled(name, stream),)
-    return (Shard(name, Format.of(name), os.path.abspath(name)),)
+            return (_spooled(name, stream, kind),)
+    return (_on_disk(name, kind),)
+
+
+def _on_disk(name: str, kind: str | None) -> Shard:
+    return _settled(Shard(name, Format.of(name, kind), os.path.abspath(name)))
+
+
+def _settled(shard: Shard) -> Shard:
+    """A file whose kind is known: of one that is just text, its first rows say which."""
+    if shard.format.kind != "txt":
+        return shard
+    with input_errors(shard.name):
+        kind = text_kind(shard.open().read(SNIFF_BYTES))
+    return replace(shard, format=replace(shard.format, kind=kind))
 
 
 def files_of(name: str) -> list[str]:
@@ -202,7 +215,7 @@ def files_of(name: str) -> list[str]:
     return [name] if os.path.exists(name) else glob.glob(name)
 
 
-def _same_format(name: str, files: list[str]) -> tuple[Shard, ...]:
+def _same_format(name: str, files: list[str], kind: str | None) -> tuple[Shard, ...]:
     for file in files:
         try:
             mode = os.stat(file).st_mode
@@ -210,14 +223,14 @@ def _same_format(name: str, files: list[str]) -> tuple[Shard, ...]:
             raise of_system(file, error) or UsageError(f"{file}: {error}") from error
         if not stat.S_ISREG(mode):  # to read a pipe could take for ever
             raise UsageError(f"{file}: is not a regular file, as the shards of a table are")
-    shards = tuple(Shard(file, Format.of(file), os.path.abspath(file)) for file in files)
+    shards = tuple(_on_disk(file, kind) for file in files)
     kinds = {shard.format.kind for shard in shards}
     if len(kinds) > 1:
         raise InputError(f"{name}: holds shards of several formats ({', '.join(sorted(kinds))})")
     return shards
 
 
-def _spooled(name: str, stream: BinaryIO) -> Shard:
+def _spooled(name: str, stream: BinaryIO, kind: str | None) -> Shard:
     """A stream copied to an unnamed temporary file, as it must be read more than once."""
     try:
         spool = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the table
@@ -229,20 +242,9 @@ def _spooled(name: str, stream: BinaryIO) -> Shard:
     suffix = magic_suffix(spool.read(4))
     # by its descriptor, so that Arrow's threads need not call back into Python to read it
     path = f"/dev/fd/{spool.fileno()}"
-    if suffix == ".parquet":
-        return Shard(name, Format("parquet"), path, spool)
-    shard = Shard(name, Format("tsv", COMPRESSIONS.get(suffix or "")), path, spool)
-    with input_errors(name):
-        first = shard.open().read(SNIFF_BYTES).split(b"\n")[0]
-    kind = "csv" if b"," in first and b"\t" not in first else "tsv"
-    return Shard(name, Format(kind, shard.format.compression), path, spool)
-
-
-def _column_names(shard: Shard) -> list[str]:
-    if shard.format.kind == "parquet":
-        names = shard.parquet().schema_arrow.names
-        return [name for name in names if not PANDAS_INDEX.fullmatch(name)]
-    return [name for name in sniff(shard).names if name]
+    compression = COMPRESSIONS.get(suffix or "")
+    found = kind or ("parquet" if suffix == ".parquet" else "txt")
+    return _settled(Shard(name, Format(found, compression), path, spool))
 
 
 # ---- Parquet
@@ -269,6 +271,11 @@ def parquet_metadata(shard: Shard) -> dict[str, str]:
     with input_errors(shard.name):
         metadata = shard.parquet().metadata.metadata or {}
     return {str(k, "utf-8", "replace"): str(v, "utf-8", "replace") for k, v in metadata.items()}
+
+
+def _parquet_columns(shard: Shard) -> list[str]:
+    names = shard.parquet().schema_arrow.names
+    return [name for name in names if not PANDAS_INDEX.fullmatch(name)]
 
 
 def _parquet_batches(
@@ -357,3 +364,21 @@ def _check_text(column: pa.Array) -> None:
         start, end = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)[[0, -1]]
         if end > start and np.frombuffer(values, np.int8, end - start, start).min() < 0:
             column.validate(full=True)
+
+
+# ---- All kinds
+
+
+class Reader(NamedTuple):
+    """How files of one kind are read."""
+
+    columns: Callable[[Shard], list[str]]
+    # of a file, the named columns, so many rows at a time, one column perhaps dictionary-encoded
+    batches: Callable[[Shard, list[str], int, str | None], Iterator[pa.RecordBatch]]
+
+
+_TEXT = Reader(text_columns, lambda shard, columns, rows, coded: text_batches(shard, columns, rows))
+READERS = {
+    **dict.fromkeys(DELIMITERS, _TEXT),
+    "parquet": Reader(_parquet_columns, _parquet_batches),
+}

@@ -6,6 +6,7 @@ import csv
 import functools
 import io
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from .errors import InputError
 from .files import BLOCK_BYTES, DELIMITERS, Shard, magic_suffix
 
 SNIFF_BYTES, MOST_SNIFFED = 1 << 20, 1 << 24  # the latter where two rows are longer
+NUMBERED = re.compile(r"^\[\d+\]")  # before each name in a header of bcftools
 BYTE_ORDER_MARKS = {
     "UTF-32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff"),  # begins as UTF-16 does, so it comes first
     "UTF-16": (b"\xff\xfe", b"\xfe\xff"),
@@ -38,7 +40,8 @@ def sniff(shard: Shard) -> Header:
     delimiter = DELIMITERS[shard.format.kind]
     if comments and _is_header(comments[-1], rows, delimiter):
         names = next(csv.reader([comments[-1][1:]], delimiter=delimiter))
-        names, skip, data = [name.strip() for name in names], len(comments), rows[:1]
+        names = [NUMBERED.sub("", name.strip()) for name in names]
+        skip, data = len(comments), rows[:1]
     elif rows:
         names, skip, data = rows[0], ends[0], rows[1:]
     else:
@@ -52,6 +55,13 @@ def sniff(shard: Shard) -> Header:
             f"{shard.name}: row 1 has {len(data[0])} values where the header names {named} columns"
         )
     return Header(names[:named] + trailing, skip)
+
+
+def text_kind(start: bytes) -> str:
+    """Whether a table that begins so is csv or tsv, by its first line that is no comment."""
+    lines = (line for line in start.splitlines() if line and not line.startswith(b"#"))
+    first = next(lines, b"")
+    return "csv" if b"," in first and b"\t" not in first else "tsv"
 
 
 def _first_rows(shard: Shard) -> tuple[list[str], list[list[str]], list[int]]:
@@ -85,8 +95,13 @@ def _first_rows(shard: Shard) -> tuple[list[str], list[list[str]], list[int]]:
 
 
 def _is_header(comment: str, rows: list[list[str]], delimiter: str) -> bool:
-    """Whether a comment line names the columns of the rows below it, as VCF's #CHROM line does."""
-    if comment.startswith("##") or comment[1:2].isspace() or not rows:
+    """Whether a comment line names the columns of the rows below it.
+
+    As VCF's `#CHROM` line does, and that of bcftools: `# [1]CHROM`.
+    """
+    if comment.startswith("##") or not rows:
+        return False
+    if comment[1:2].isspace() and not NUMBERED.match(comment[1:].strip()):
         return False
     width = len(next(csv.reader([comment[1:]], delimiter=delimiter)))
     return width == len(rows[0]) and (width > 1 or _is_number(rows[0][0]))
@@ -109,6 +124,11 @@ def _start_threads() -> None:
     options = pyarrow.csv.ReadOptions(use_threads=False)
     for _ in range(3):
         list(pyarrow.csv.open_csv(pa.py_buffer(b"a\n1\n"), read_options=options))
+
+
+def text_columns(shard: Shard) -> list[str]:
+    """The names of a text table's columns."""
+    return [name for name in sniff(shard).names if name]
 
 
 def text_batches(shard: Shard, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:

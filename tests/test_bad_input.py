@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -134,11 +135,11 @@ def scores_text(**columns) -> str:
 
 SCORES = {
     "no set": (scores_text().replace(",set,", ",sets,"), "'set'"),
-    "no id": (scores_text().replace("id,", "ids,"), "'id'"),
+    "no id": (re.sub(r"^\w+,", "", scores_text(), flags=re.M), "'id'"),
     "no score": (scores_text().replace("score", "points"), "'score'"),
     "odd set": (scores_text(set=["labeled", "maybe"] * 20), "'maybe' in row 2"),
     "missing set": (scores_text(set=["labeled", None] * 20), "row 2"),
-    "missing score": (scores_text(score=[0.5, None] * 20), "no value in row 2"),
+    "few scores": (scores_text(score=[0.5, None] * 20), "0 unlabeled rows with a score"),
     "text score": (scores_text(score=[0.5] * 39 + ["high"]), "'high' in row 40"),
     "infinite score": (scores_text(score=[0.5] * 39 + ["inf"]), "infinite value in row 40"),
     "one set only": (scores_text(set="labeled"), "0 unlabeled rows"),
@@ -262,7 +263,7 @@ USAGE = {
     "target is nan": ["posterior", *SCORES_OUT, "--alpha", "0.2", "--target-alpha", "nan"],
     "target is 1": ["posterior", *SCORES_OUT, "--alpha", "0.2", "--target-alpha", "1"],
     "infinite threshold": ["performance", *SCORES_OUT, "--alpha", "0.2", "--threshold", "inf"],
-    "odd performance": ["performance", "--scores", "{scores}", "--alpha", "0.2", "--out", "x.txt"],
+    "odd performance": ["performance", "--scores", "{scores}", "--alpha", "0.2", "--out", "x.dat"],
     "scores and a sign": ["estimate-prior", "--scores", "{scores}", "--lower-is-positive"],
     "scores and columns": ["estimate-prior", "--scores", "{scores}", "--id-column", "id"],
     "output is an input": ["posterior", "--alpha", "0.2", *SCORES_TWICE],
@@ -277,11 +278,11 @@ USAGE = {
 @pytest.mark.parametrize("case", USAGE)
 def test_wrong_usage(case, tmp_path, punoise, scores):
     (tmp_path / "good.csv").write_text(text())
-    (tmp_path / "odd.txt").write_text(text())
+    (tmp_path / "odd.dat").write_text(text())
     (tmp_path / "empty").mkdir()
     places = {
         "good": tmp_path / "good.csv",
-        "odd": tmp_path / "odd.txt",
+        "odd": tmp_path / "odd.dat",
         "dir": tmp_path / "empty",
         "scores": scores,
     }

@@ -1,6 +1,8 @@
 """Real files are ugly: what is read in spite of it, and what is refused with the place named."""
 
 import gzip
+import struct
+import zlib
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 from pu_noise_cli.encoding import Profiler
 from pu_noise_cli.errors import PunoiseError
 from pu_noise_cli.files import Format, read_json
-from pu_noise_cli.outputs import table_writer, write_atomically, write_json
+from pu_noise_cli.outputs import check_table_target, table_writer, write_atomically, write_json
 from pu_noise_cli.rows import Rows
 from pu_noise_cli.tables import open_table
 
@@ -23,7 +25,7 @@ def read(path, **roles) -> tuple[list[str], np.ndarray, list[str]]:
     options = {key: roles.pop(key) for key in ("na", "categorical") if key in roles}
     rows = Rows.matched([open_table(str(path))], **roles)
     profiler = Profiler(rows, options.get("na", ()), options.get("categorical", ()))
-    chunks = list(rows.chunks([*rows.features, *rows.id_and_group]))
+    chunks = list(rows.chunks([*rows.features, *rows.carried]))
     for chunk in chunks:
         profiler.add(chunk)
     profiler.finish(rows)
@@ -55,6 +57,8 @@ UGLY = {
     "one column, header as a comment": (b"#a\n1\n2\n", ["a"], [[1], [2]]),
     "truth values": (b"a,b\nTrue,1\nfalse,2\n", ["a", "b"], [[1, 1], [0, 2]]),
     "header as a comment, then a gap": (b"#a,b\n1,.\n3,4\n", ["a", "b", "b (missing)"], GAP),
+    "the header of bcftools": (b"##x\n# [1]a,[2]b\n1,2\n", ["a", "b"], [[1, 2]]),
+    "that of a later bcftools": (b"#[1]a,[2]b[3]\n1,2\n", ["a", "b[3]"], [[1, 2]]),
     "a comment as wide as the table": (b"# x, y\na,b\n1,2\n", ["a", "b"], [[1, 2]]),
     "a long comment": (b"#" + b"x" * 3_000_000 + b"\na,b\n1,2\n", ["a", "b"], [[1, 2]]),
 }
@@ -81,7 +85,7 @@ def test_missing_values_become_an_indicator(text, tmp_path):
 
 def test_ids_stay_text(tmp_path):
     (tmp_path / "t.csv").write_text("id,a\n007,1\n1e5,2\nNA,3\n,4\n")
-    _, _, ids = read(tmp_path / "t.csv", id_column="id")
+    _, _, ids = read(tmp_path / "t.csv", id_columns=["id"])
     assert ids == ["007", "1e5", "NA", ""]
 
 
@@ -133,7 +137,7 @@ def test_the_index_of_pandas_is_no_column(tmp_path):
     assert open_table(str(tmp_path / "t.parquet")).columns == ("a",)
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "tsv.zst", "parquet"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "tab", "txt", "csv.gz", "tsv.zst", "parquet"])
 def test_every_format_reads_back(suffix, tmp_path):
     batch = pa.RecordBatch.from_pydict({"a": [0.1, 1 / 3, 1e-300], "b": ["x", 'y",\t"', "z\nw"]})
     name = str(tmp_path / f"t.{suffix}")
@@ -188,10 +192,63 @@ def test_json_is_compressed_by_its_name_and_text_is_left_alone(tmp_path):
     assert read_json(str(tmp_path / "x.json.gz")) == value
 
 
-def test_blocks_of_bgzip_are_one_file(tmp_path):
-    blocks = gzip.compress(b"a,b\n1,2\n") + gzip.compress(b"3,4\n")
-    (tmp_path / "t.csv.gz").write_bytes(blocks)
-    np.testing.assert_array_equal(read(tmp_path / "t.csv.gz")[1], [[1, 2], [3, 4]])
+def bgzip(content: bytes, block: int = 1 << 16) -> bytes:
+    """What bgzip writes: gzip members that say how long they are, the last one empty."""
+    blocks = [content[i : i + block] for i in range(0, len(content), block)]
+    found = b""
+    for part in [*blocks, b""]:
+        squeezer = zlib.compressobj(wbits=-15)
+        body = squeezer.compress(part) + squeezer.flush()
+        extra = struct.pack("<BBHH", 66, 67, 2, len(body) + 25)
+        head = struct.pack("<4BI2BH", 31, 139, 8, 4, 0, 0, 255, len(extra))
+        found += head + extra + body + struct.pack("<II", zlib.crc32(part), len(part))
+    return found
+
+
+@pytest.mark.parametrize("name", ["t.csv.bgz", "t.CSV.BGZ", "t.csv.gz"])
+def test_blocks_of_bgzip_are_one_file(name, tmp_path):
+    values = np.arange(400_000).reshape(-1, 2)  # many blocks, and more than is read at a time
+    (tmp_path / name).write_bytes(bgzip(b"a,b\n" + b"".join(b"%d,%d\n" % (*v,) for v in values)))
+    np.testing.assert_array_equal(read(tmp_path / name)[1], values)
+
+
+def test_half_a_file_of_bgzip_is_refused(tmp_path):
+    (tmp_path / "t.csv.bgz").write_bytes(bgzip(b"a,b\n" + b"1,2\n" * 100_000)[:-40])
+    with pytest.raises(PunoiseError, match=r"t\.csv\.bgz: "):
+        read(tmp_path / "t.csv.bgz")
+
+
+def test_bgz_is_not_written(tmp_path):
+    with pytest.raises(PunoiseError, match="is read but not written"):
+        check_table_target(str(tmp_path / "t.tsv.bgz"))
+
+
+@pytest.mark.parametrize(
+    "content", [b"a,b\n1,2\n", b"# a, b\n\na\tb\n1\t2\n", b"##x,y\n#a\tb\n1\t2\n"]
+)
+@pytest.mark.parametrize("name", ["t.txt", "t.txt.gz"])
+def test_the_first_row_of_a_text_file_says_what_separates_values(content, name, tmp_path):
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    names, matrix, _ = read(tmp_path / name)
+    assert names == ["a", "b"]
+    np.testing.assert_array_equal(matrix, [[1, 2]])
+
+
+def test_the_format_of_any_name_can_be_said(punoise, tmp_path):
+    simulate = ["--n-labeled", "50", "--n-unlabeled", "60", "--n-features", "1"]
+    punoise("simulate", "--out-dir", tmp_path, *simulate)
+    plain = ["estimate-prior", "--labeled", tmp_path / "labeled.csv", "--unlabeled"]
+    expected = punoise(*plain, tmp_path / "unlabeled.csv").out
+    (tmp_path / "unlabeled.csv").rename(tmp_path / "unlabeled.dat")
+    refused = punoise(*plain, tmp_path / "unlabeled.dat", expect=2)
+    assert "--input-format" in refused.err
+    assert punoise(*plain, tmp_path / "unlabeled.dat", "--input-format", "csv").out == expected
+    wrong = punoise(*plain, tmp_path / "unlabeled.dat", "--input-format", "parquet", expect=3)
+    assert "labeled.csv: not a Parquet file" in wrong.err
+
+
+def test_tab_is_tsv(tmp_path):
+    assert Format.of("t.tab.gz") == Format("tsv", "gzip")
 
 
 def test_compressed_output_is_reproducible(tmp_path):
@@ -202,7 +259,7 @@ def test_compressed_output_is_reproducible(tmp_path):
     assert (tmp_path / "one.csv.gz").read_bytes() == (tmp_path / "two.csv.gz").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["t.txt", "t", "t.parquet.gz", "t.xlsx", "t.csv.bz2"])
+@pytest.mark.parametrize("name", ["t.dat", "t", "t.parquet.gz", "t.xlsx", "t.csv.bz2", "t.bgz"])
 def test_unknown_formats_are_refused(name):
     with pytest.raises(PunoiseError, match="cannot tell the format"):
         Format.of(name)
@@ -240,4 +297,4 @@ def test_any_ids_survive_a_round_trip(tmp_path, ids, suffix):
     batch = pa.RecordBatch.from_pydict({"id": ids, "a": [1.0] * len(ids)})
     with table_writer(name, batch.schema) as write:
         write(batch)
-    assert read(name, id_column="id")[2] == ids
+    assert read(name, id_columns=["id"])[2] == ids

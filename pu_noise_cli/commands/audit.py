@@ -12,6 +12,7 @@ from ..console import Console
 from ..errors import UsageError
 from ..options import Seeded, Strict
 from ..parameters import NameList, NameLists, command, joined, option, reads, writes
+from ..table_options import InputFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditOptions(Seeded, Strict):
+class AuditOptions(Seeded, Strict, InputFormat):
     scores: str = reads("--scores", "SCORES", "Scores that 'transform' wrote.", required=True)
     prior: str = reads("--prior", "PRIOR.json", "What 'estimate-prior' wrote.", required=True)
     rows: int = option(
@@ -49,7 +50,8 @@ class AuditOptions(Seeded, Strict):
     keep_columns: NameLists = option(
         "--keep-columns",
         "Columns",
-        "Columns to show beside each row: of SCORES, or of the tables that are given.",
+        "Columns to show beside each row: of SCORES, or of the tables that are given; by default "
+        "those that SCORES has beyond its own.",
         metavar="A,B,...",
         type=NameList(),
         multiple=True,
@@ -97,7 +99,8 @@ def audit(given: AuditOptions, console: Console) -> None:
     earlier, taken = earlier_rows(given.verdicts, scored, sketch, by_set)
     wanted = given.rows, given.labeled_rows
     drawn = draw_rows(scored, sketch, by_set, wanted, taken, earlier, given.seed)
-    drawn = _with_columns(drawn, tables, joined(given.keep_columns), np.asarray(drawn["row"]) - 1)
+    keep = joined(given.keep_columns) or scored.rows.kept
+    drawn = _with_columns(drawn, tables, keep, np.asarray(drawn["row"]) - 1)
     write_table(given.out, drawn.combine_chunks().to_batches()[0])
     _foretell(given, by_set, console)
     notices = (*notices, *calibration.notices)
@@ -107,10 +110,8 @@ def audit(given: AuditOptions, console: Console) -> None:
 
 def _tables(given: AuditOptions, scored: Scores) -> Sequence[Table]:
     """The tables that columns are to be taken from, whose rows are those of SCORES in order."""
-    from ..tables import open_table
-
     pair = given.labeled, given.unlabeled
-    named = given.given("labeled", "unlabeled", "table")
+    named = given.given("labeled", "unlabeled", "table", "input_format")
     if named and not given.keep_columns:
         raise UsageError(f"{named[0]} goes with --keep-columns")
     if not named:
@@ -118,18 +119,18 @@ def _tables(given: AuditOptions, scored: Scores) -> Sequence[Table]:
     if given.table is not None:
         if pair != (None, None):
             raise UsageError("give either --table, or --labeled and --unlabeled, not both")
-        return [open_table(given.table)]
+        return [given.open_table(given.table)]
     if given.labeled is None or given.unlabeled is None:
         raise UsageError("give both --labeled and --unlabeled, or --table")
-    return [open_table(given.labeled), open_table(given.unlabeled)]
+    return [given.open_table(given.labeled), given.open_table(given.unlabeled)]
 
 
 def _with_columns(
     drawn: pa.Table, tables: Sequence[Table], columns: Sequence[str], rows: IntArray
 ) -> pa.Table:
-    from ..audit import COLUMNS, kept_columns
+    from ..audit import kept_columns
 
-    if clash := set(columns) & set(COLUMNS):
+    if clash := set(columns) & set(drawn.column_names):
         raise UsageError(f"--keep-columns: {min(clash)!r} is a column of its own in an audit")
     if not columns:
         return drawn

@@ -16,6 +16,7 @@ from ..options import (
     TableOptions,
 )
 from ..parameters import argument, command, reads, writes
+from ..table_options import CarriedColumns, InputFormat, MissingScore
 from .parts import merged
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from ..prior import Prior
     from ..sketch import Sketch
     from ..transform.training import Trained
+
+
+OF_TABLES = (TableOptions, CarriedColumns, InputFormat, MissingScore)  # not of scores or sketches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +73,7 @@ def transform(given: TransformOptions, console: Console) -> None:
     punoise transform --labeled labeled.parquet --unlabeled 'shards/*.parquet' --out scores/
     """
     from ..analysis import transform
+    from ..diagnosis import missing_scores
     from ..engine import open_engine
     from ..outputs import check_target
 
@@ -77,10 +82,11 @@ def transform(given: TransformOptions, console: Console) -> None:
     rows, settings = given.rows(), given.transform_settings()
     given.check_table_out(given.out, rows)
     with open_engine(given.dask, given.threads, console, given.resume) as engine:
-        _, trained = transform(rows, settings, engine, given.out, given.model_out)
+        sketch, trained = transform(rows, settings, engine, given.out, given.model_out)
+    notices = (*trained.notices, *missing_scores(sketch.missing))
     tell_score(trained, console)
-    console.warn(trained.notices)
-    given.check_strict(trained.notices)
+    console.warn(notices)
+    given.check_strict(notices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +227,7 @@ def _check_no_tables(given: EstimatePriorOptions) -> None:
     if given.scores is not None and given.sketches:
         raise UsageError("give either --scores or --sketch, not both")
     source = "--scores" if given.scores is not None else "--sketch"
-    of_tables = set(TableOptions.__annotations__)
+    of_tables = {name for of in OF_TABLES for name in of.__annotations__}
     if source == "--sketch":
         of_tables.add("dask")
     if unused := given.given(*of_tables):

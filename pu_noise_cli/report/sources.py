@@ -130,7 +130,7 @@ def read_content(
 
 def _read_scores(opened: Scores, labeled_negatives: bool) -> tuple[Sketch, list[DoubtfulRow]]:
     builder, doubtful = SketchBuilder(), DoubtfulRows(labeled_negatives=labeled_negatives)
-    for chunk, scores in opened.chunks(("id", "score")):
+    for chunk, scores in opened.chunks([*opened.rows.id_columns, "score"]):
         builder.add(scores, chunk.sets)
         doubtful.add(opened.rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
     sketch = builder.sketch()
