@@ -340,16 +340,17 @@ def run_table(folder: Path, sizes: list[int], files: int) -> str:
 def workers_table(folder: Path, rows: int, files: int) -> str:
     """`run --dask` by one and two workers, with a training that hardly counts.
 
-    Beside the time on the wall, which other work on the machine changes, that of the processor of
-    the busiest worker.
+    Beside the time on the wall, which other work on the machine changes, that of the processor: of
+    all workers and of the busiest.
     """
     from distributed import Client
 
     tables = write_shards(folder / "run", rows, files)
     few = write_shards(folder / "warm", 20_000, 4)
     quick = ("--classifier", "logistic", "--max-train-rows", 2000)
-    lines = ["| workers | s | busiest worker, s of the processor | client's |", "|---" * 4 + "|"]
-    busiest = []
+    lines = ["| workers | s | their processors, s | the busiest one's | the client's |"]
+    lines.append("|---" * 5 + "|")
+    found = []
     for workers in (1, 2):
         with cluster(folder, workers) as address, Client(address, set_as_default=False) as client:
             out = folder / f"out{workers}"
@@ -389,7 +390,7 @@ def main() -> None:
         ),
         ("Dask", lambda: dask_table(folder, int(options.dask_rows))),
         ("Run", lambda: run_table(folder, [int(n) for n in options.run_rows], options.run_files)),
-        ("Workers", lambda: workers_table(folder, int(options.workers_rows), 16)),
+        ("Workers", lambda: workers_table(folder, int(options.workers_rows), SHARDS)),
     ]
     wanted = [(title, part) for title, part in parts if not options.only or title in options.only]
     try:
