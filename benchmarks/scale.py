@@ -358,14 +358,14 @@ def workers_table(folder: Path, rows: int, files: int) -> str:
             before = client.run(time.process_time)
             run = punoise("run", *tables, *quick, "--out-dir", out, "--dask", address)
             after = client.run(time.process_time)
-        busiest.append(max(after[worker] - before[worker] for worker in after))
-        lines.append(f"| {workers} | {run.seconds:.1f} | {busiest[-1]:.1f} | {run.cpu:.1f} |")
+        spent = [after[worker] - before[worker] for worker in after]
+        found.append((sum(spent), max(spent)))
+        times = " | ".join(f"{x:.1f}" for x in (run.seconds, *found[-1], run.cpu))
+        lines.append(f"| {workers} | {times} |")
         print(lines[-1], flush=True)
-    lines += [
-        "",
-        f"The busier of two works {busiest[0] / busiest[1]:.2f} times less than one alone.",
-    ]
-    return "\n".join(lines) + "\n"
+    (one, _), (both, busiest) = found
+    ratios = f"1 / {one / busiest:.2f} of what one alone does, evenly 1 / {2 * one / both:.2f}"
+    return "\n".join([*lines, "", f"Of two workers, the busier spends {ratios}."]) + "\n"
 
 
 def main() -> None:
