@@ -347,7 +347,7 @@ def workers_table(folder: Path, rows: int, files: int) -> str:
 
     tables = write_shards(folder / "run", rows, files)
     few = write_shards(folder / "warm", 20_000, 4)
-    quick = ("--classifier", "logistic", "--max-train-rows", 2000)
+    quick = ("--max-train-rows", 2000)
     lines = ["| workers | s | their processors, s | the busiest one's | the client's |"]
     lines.append("|---" * 5 + "|")
     found = []
