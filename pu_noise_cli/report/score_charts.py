@@ -46,6 +46,18 @@ class _Sample:
     color: str  # of the palette
     dash: tuple[int, ...] = ()
 
+    def line(self, x: Spec, y: Spec, scale: Spec) -> Spec:
+        """The layer, for a channel of scores and what is said of that of heights."""
+        dash = {"strokeDash": list(self.dash)} if self.dash else {}
+        return {
+            "mark": {"type": "line", "interpolate": "step", "strokeWidth": 1.6, **dash},
+            "encoding": {
+                "x": x,
+                "y": channel(self.field, **y),
+                "color": {"datum": self.title, "scale": scale},
+            },
+        }
+
 
 SAMPLES = {
     "labeled": _Sample("other", "labeled rows", "labeled"),
@@ -180,17 +192,6 @@ def _draw_distribution(
             },
         }
 
-    def line(sample: _Sample, scale: Spec) -> Spec:
-        dash = {"strokeDash": list(sample.dash)} if sample.dash else {}
-        return {
-            "mark": {"type": "line", "interpolate": "step", "strokeWidth": 1.6, **dash},
-            "encoding": {
-                "x": channel("middle", histogram.score_title),
-                "y": channel(sample.field, **y),
-                "color": {"datum": sample.title, "scale": scale},
-            },
-        }
-
     def draw(palette: Palette) -> Spec:
         others = [SAMPLES[name] for name in histogram.lines] if top is None else []
         colors = {"positives": palette.positive, "negatives": palette.negative}
@@ -211,8 +212,9 @@ def _draw_distribution(
         if top is not None:  # not by clipping, for which Vega would number each chart it ever drew
             cut = {"calculate": f"min(datum.total, {rounded(top)})", "as": "cut"}
             negatives["transform"], negatives["encoding"]["y"]["field"] = [cut], "cut"
-        layers = [negatives, *(line(sample, scale) for sample in others), pointer]
-        return {"layer": [{"params": [zooming("x")], **positives}, *layers]}
+        x_of_lines = channel("middle", histogram.score_title)
+        lines = [sample.line(x_of_lines, y, scale) for sample in others]
+        return {"layer": [{"params": [zooming("x")], **positives}, negatives, *lines, pointer]}
 
     return draw
 
