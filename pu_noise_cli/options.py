@@ -270,7 +270,7 @@ class EstimationOptions(Seeded, LabelsOption):
     beta: float | None = option(
         "--beta",
         "Estimation",
-        "Share of true positives among the labeled rows, if known; it is then held fixed.",
+        "Share of the labeled rows that are what the labels say, if known; it is then held fixed.",
         type=SHARE,
     )
     purity: float | None = option(

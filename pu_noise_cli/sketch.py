@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from .errors import UsageError
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -207,6 +209,8 @@ class Sketch:
 
         Shares stay shares.
         """
+        if self.n_negative:
+            raise UsageError("labeled negatives and known negatives do not go together")
         shares = len(self.edges) > 0 and self.edges[0] >= 0 and self.edges[-1] <= 1
         scores = self.scores[::-1]
         turned = 1.0 - scores if shares else -scores
