@@ -207,6 +207,24 @@ def test_report_draws_evidence(punoise, scores, tmp_path):
     punoise("report", "--prior", prior, "--evidence", "acmg", "--out", page, expect=2)
 
 
+def test_a_rule_of_ones_own_has_codes_points_and_a_source(punoise, scores, tmp_path):
+    level = {"name": "worth a look", "code": "WL", "lr": 1.5, "points": 3}
+    rule = {"schema": "punoise.evidence/1", "source": 7, "levels": [level]}
+    (tmp_path / "rule.json").write_text(json.dumps(rule))
+    graded = ("--evidence", tmp_path / "rule.json", "--thresholds", tmp_path / "t.json")
+    more = ("--alpha", 0.3, "--out", tmp_path / "p.tsv")
+    punoise("posterior", "--scores", scores, *graded, *more)
+    found = json.loads((tmp_path / "t.json").read_text())
+    (row,) = found["levels"]
+    assert (row["level"], row["points"], found["point_ranges"]) == ("WL", 3, {})
+    assert found["provenance"]["source"] is None
+    assert found["dataset"] == "scores"
+    for bad in ({"points": 1}, {"points": {"exponent": 0, "most": 8}}, {"levels": [{}]}):
+        (tmp_path / "rule.json").write_text(json.dumps(rule | bad))
+        result = punoise("posterior", "--scores", scores, *graded, *more, expect=3)
+        assert "rule.json" in result.err
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -341,6 +359,24 @@ def test_genes_on_the_command_line(punoise, genes, tmp_path):
     assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "genes/thresholds.tsv").read_bytes()
     result = punoise("estimate-prior", *table, *graded[:2], "--group-column", "gene", expect=2)
     assert "--group-column does nothing here" in result.err
+
+
+def test_thresholds_are_the_same_bytes_from_shards(punoise, genes, tmp_path):
+    scores, sets, gene = genes
+    frame = pd.DataFrame({"revel": scores, "gene": [f"g{g}" for g in gene]})
+    (tmp_path / "u").mkdir()
+    frame[sets == 1].to_parquet(tmp_path / "l.parquet", index=False)
+    frame[sets == 0].to_parquet(tmp_path / "u.parquet", index=False)
+    for i, part in enumerate(np.array_split(np.flatnonzero(sets == 0), 3)):
+        frame.iloc[part].to_parquet(tmp_path / f"u/{i}.parquet", index=False)
+    common = ("--group-column", "gene", "--evidence", "acmg", "--alpha", 0.2, "--beta", 0.9)
+    labeled = ("--labeled", tmp_path / "l.parquet")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    punoise("run", *labeled, "--unlabeled", tmp_path / "u.parquet", *common, "--out-dir", whole)
+    shards = ("--unlabeled", tmp_path / "u", "--shards", "--threads", 2)
+    punoise("run", *labeled, *shards, *common, "--out-dir", parts)
+    for name in ("thresholds.tsv", "thresholds.json"):
+        assert (whole / name).read_bytes() == (parts / name).read_bytes()
 
 
 # Labels in words of one's own
