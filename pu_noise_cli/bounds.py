@@ -9,6 +9,7 @@ import numpy as np
 
 from .calibration import (
     LOGITS,
+    SMALLEST,
     Calibration,
     calibrate,
     chain,
@@ -106,16 +107,17 @@ def _opened(calibration: Calibration, held: Bounds) -> Bounds:
     """The same bounds, 0 and 1 where the rows beyond a score are too few to rule that out.
 
     A posterior is at most as high at all lower scores. If at the bound fewer than FEW of the rows
-    there would be positive, none of them may be.
+    there would be positive, none of them may be, unless one is so for sure.
     """
     counts, beta = calibration.sketch.counts, calibration.shares.beta
     below = np.cumsum(counts, axis=0)
     above = below[-1] - below + counts
     (low, high), (own_low, own_high) = held.lr, held.own
-    of_labeled = posterior_at(low, beta), posterior_at(high, beta)
-    positives = below[:, UNLABELED] * own_low + below[:, LABELED] * of_labeled[0]
-    negatives = above[:, UNLABELED] * (1 - own_high) + above[:, LABELED] * (1 - of_labeled[1])
-    no_positive, no_negative = positives < FEW, negatives + above[:, NEGATIVE] < FEW
+    of_labeled = posterior_at(low, beta) if beta < 1 - SMALLEST else FEW
+    positives = below[:, UNLABELED] * own_low + below[:, LABELED] * of_labeled
+    negatives = above[:, UNLABELED] * (1 - own_high) + above[:, NEGATIVE] * FEW
+    negatives += above[:, LABELED] * (1 - posterior_at(high, beta))
+    no_positive, no_negative = positives < FEW, negatives < FEW
     return Bounds(
         (np.where(no_positive, 0, low), np.where(no_negative, np.inf, high)),
         (np.where(no_positive, 0, own_low), np.where(no_negative, 1, own_high)),
