@@ -18,12 +18,13 @@ from .calibration import (
     scale_of,
 )
 from .grouped import GroupCopies, widening
-from .sketch import FloatArray
+from .sketch import LABELED, NEGATIVE, UNLABELED, FloatArray
 
 ONE_SIDED = 0.95  # how often each of the two bounds is to hold
 CREDIBLE = 0.93  # such bounds on a monotone function hold more often than they are believed to
 MIXED = 40  # of the likely pairs of α and β, which the bounds allow for
 AT_ONCE = 10  # of them, to bound the memory
+FEW = 3.0  # rows: where so many are expected, there is none in one case of twenty
 
 Pair = tuple[FloatArray, FloatArray]  # a bound from below and one from above, shapes (cells,)
 
@@ -46,13 +47,14 @@ class Bounds:
         """Bounds whose distance from the estimates is so many times as large, on log-odds."""
 
         def pair(estimate: FloatArray, bounds: Pair) -> Pair:
-            with np.errstate(divide="ignore", over="ignore"):
-                low, high = (estimate * (bound / estimate) ** factor for bound in bounds)
+            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+                times = [np.where(bound == estimate, 1, bound / estimate) for bound in bounds]
+                low, high = (estimate * by**factor for by in times)
             return _around(estimate, (low, high))
 
-        odds = [_odds(p) for p in (calibration.posterior, *self.own)]
-        low, high = pair(odds[0], (odds[1], odds[2]))
-        return Bounds(pair(calibration.lr, self.lr), (low / (1 + low), high / (1 + high)))
+        low, high = pair(_odds(calibration.posterior), (_odds(self.own[0]), _odds(self.own[1])))
+        own = posterior_at(low, 0.5), posterior_at(high, 0.5)  # odds are ratios at even odds
+        return Bounds(pair(calibration.lr, self.lr), own)
 
     def turned(self) -> Bounds:
         """Bounds for the class of labeled negatives, by how low rows score, turned round."""
@@ -91,13 +93,35 @@ def _of_rows(calibration: Calibration, calibrator: str, seed: int) -> Bounds:
         found = _credible(calibration)
     else:
         found = _bootstrapped(calibration, replicates(calibration, calibrator, seed))
-    return Bounds(_around(calibration.lr, found.lr), _around(calibration.posterior, found.own))
+    held = Bounds(_around(calibration.lr, found.lr), _around(calibration.posterior, found.own))
+    return _opened(calibration, held)
 
 
 def _around(estimate: FloatArray, pair: Pair) -> Pair:
     """Bounds that never fall as the score rises, and that hold the estimate."""
     low, high = map(np.maximum.accumulate, pair)
     return np.minimum(low, estimate), np.maximum(high, estimate)
+
+
+def _opened(calibration: Calibration, held: Bounds) -> Bounds:
+    """The same bounds, 0 and 1 where the rows beyond a score are too few to rule that out.
+
+    A posterior is at most as high at all lower scores. If at the bound fewer than FEW of the rows
+    there would be positive, none of them may be, unless one is so for sure.
+    """
+    counts, beta = calibration.sketch.counts, calibration.shares.beta
+    below = np.cumsum(counts, axis=0)
+    above = below[-1] - below + counts
+    (low, high), (own_low, own_high) = held.lr, held.own
+    of_labeled = posterior_at(low, beta) if beta < 1 - SMALLEST else FEW
+    positives = below[:, UNLABELED] * own_low + below[:, LABELED] * of_labeled
+    negatives = above[:, UNLABELED] * (1 - own_high) + above[:, NEGATIVE] * FEW
+    negatives += above[:, LABELED] * (1 - posterior_at(high, beta))
+    no_positive, no_negative = positives < FEW, negatives < FEW
+    return Bounds(
+        (np.where(no_positive, 0, low), np.where(no_negative, np.inf, high)),
+        (np.where(no_positive, 0, own_low), np.where(no_negative, 1, own_high)),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +164,8 @@ def _quantiles(beliefs: Sequence[_Belief], shifts: Sequence[float]) -> Pair:
 
 
 def _odds(p: FloatArray) -> FloatArray:
-    return p / np.maximum(1 - p, SMALLEST)
+    with np.errstate(divide="ignore"):
+        return p / (1 - p)
 
 
 def _share(logit: FloatArray) -> FloatArray:

@@ -417,7 +417,9 @@ class EvidenceOptions(Common):
 
         if self.evidence is None:
             return None
-        return Grading(self.evidence, read_rule(self.evidence), self.target_alpha)
+        grading = Grading(self.evidence, read_rule(self.evidence), self.target_alpha)
+        grading.check()
+        return grading
 
 
 @dataclass(frozen=True, kw_only=True)

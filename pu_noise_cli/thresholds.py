@@ -123,7 +123,7 @@ class Thresholds:
             "levels": [_finite(threshold.to_row()) for threshold in self.levels],
             "provenance": {
                 "rule": self.grading.name,
-                "source": self.grading.rule.get("source"),
+                "source": self.grading.source,
                 "confidence": ONE_SIDED,
                 "target_alpha": self.grading.target_alpha,
                 "method": method,

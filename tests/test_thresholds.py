@@ -207,6 +207,24 @@ def test_report_draws_evidence(punoise, scores, tmp_path):
     punoise("report", "--prior", prior, "--evidence", "acmg", "--out", page, expect=2)
 
 
+def test_a_rule_of_ones_own_has_codes_points_and_a_source(punoise, scores, tmp_path):
+    level = {"name": "worth a look", "code": "WL", "lr": 1.5, "points": 3}
+    rule = {"schema": "punoise.evidence/1", "source": 7, "levels": [level]}
+    (tmp_path / "rule.json").write_text(json.dumps(rule))
+    graded = ("--evidence", tmp_path / "rule.json", "--thresholds", tmp_path / "t.json")
+    more = ("--alpha", 0.3, "--out", tmp_path / "p.tsv")
+    punoise("posterior", "--scores", scores, *graded, *more)
+    found = json.loads((tmp_path / "t.json").read_text())
+    (row,) = found["levels"]
+    assert (row["level"], row["points"], found["point_ranges"]) == ("WL", 3, {})
+    assert found["provenance"]["source"] is None
+    assert found["dataset"] == "scores"
+    for bad in ({"points": 1}, {"points": {"exponent": 0, "most": 8}}, {"levels": [{}]}):
+        (tmp_path / "rule.json").write_text(json.dumps(rule | bad))
+        result = punoise("posterior", "--scores", scores, *graded, *more, expect=3)
+        assert "rule.json" in result.err
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -219,6 +237,35 @@ def test_report_draws_evidence(punoise, scores, tmp_path):
 def test_options_that_do_nothing_are_refused(options, punoise, scores, tmp_path):
     out = ("--alpha", 0.2, "--out", tmp_path / "p.tsv")
     punoise("posterior", "--scores", scores, *out, *options, expect=2)
+
+
+def test_bounds_reach_zero_and_one_where_rows_are_few(found):
+    calibration, held = found
+    (low, high), (own_low, own_high) = held.lr, held.own
+    assert (low[0], own_low[0]) == (0, 0)
+    assert (high[-1], own_high[-1]) == (np.inf, 1)
+    assert 0 < own_low[len(low) // 2] < own_high[len(low) // 2] < 1
+    for bounds_on in (low, high, own_low, own_high):
+        assert (np.diff(bounds_on[np.isfinite(bounds_on)]) >= 0).all()
+    wider = held.widened(calibration, np.full(len(low), 2.0))
+    assert (wider.own[0] <= own_low).all()
+    assert (wider.own[1] >= own_high).all()
+    same = held.widened(calibration, np.ones(len(low)))
+    np.testing.assert_allclose(same.own, held.own, atol=1e-12)
+    np.testing.assert_allclose(same.lr[0], low)
+
+
+def test_bounds_hold_as_often_as_they_say():
+    """At five scores of forty samples, α and β known: about one bound in twenty fails."""
+    x = np.array([-0.5, 0.25, 1.0, 1.75, 2.5])
+    missed = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        sketch = Sketch.of(scores_of(rng, 600, 0.9), scores_of(rng, 2000, 0.3))
+        low, high = bounds(calibrate(sketch, KNOWN), "isotonic", 0).lr
+        cells = sketch.cells_of(x)
+        missed += [*(low[cells] > np.exp(2 * x - 2)), *(high[cells] < np.exp(2 * x - 2))]
+    assert 0.01 < np.mean(missed) < 0.08
 
 
 # Rows in groups
@@ -246,8 +293,8 @@ def genes():
 def width(scores, sets, names):
     calibration = calibrate(Sketch.of_rows(scores, sets), Shares(0.2, 0.9, of_these_rows=False))
     copies = GroupCopies.of_rows(scores, sets, pa.array(list(map(str, names))))
-    low, high = bounds(calibration, "isotonic", 0, copies).lr
-    return np.log(high / low).mean()
+    low, high = bounds(calibration, "isotonic", 0, copies).posterior()
+    return (high - low).mean()
 
 
 def test_bounds_are_wider_where_rows_of_a_group_are_alike(genes):
@@ -312,6 +359,24 @@ def test_genes_on_the_command_line(punoise, genes, tmp_path):
     assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "genes/thresholds.tsv").read_bytes()
     result = punoise("estimate-prior", *table, *graded[:2], "--group-column", "gene", expect=2)
     assert "--group-column does nothing here" in result.err
+
+
+def test_thresholds_are_the_same_bytes_from_shards(punoise, genes, tmp_path):
+    scores, sets, gene = genes
+    frame = pd.DataFrame({"revel": scores, "gene": [f"g{g}" for g in gene]})
+    (tmp_path / "u").mkdir()
+    frame[sets == 1].to_parquet(tmp_path / "l.parquet", index=False)
+    frame[sets == 0].to_parquet(tmp_path / "u.parquet", index=False)
+    for i, part in enumerate(np.array_split(np.flatnonzero(sets == 0), 3)):
+        frame.iloc[part].to_parquet(tmp_path / f"u/{i}.parquet", index=False)
+    common = ("--group-column", "gene", "--evidence", "acmg", "--alpha", 0.2, "--beta", 0.9)
+    labeled = ("--labeled", tmp_path / "l.parquet")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    punoise("run", *labeled, "--unlabeled", tmp_path / "u.parquet", *common, "--out-dir", whole)
+    shards = ("--unlabeled", tmp_path / "u", "--shards", "--threads", 2)
+    punoise("run", *labeled, *shards, *common, "--out-dir", parts)
+    for name in ("thresholds.tsv", "thresholds.json"):
+        assert (whole / name).read_bytes() == (parts / name).read_bytes()
 
 
 # Labels in words of one's own

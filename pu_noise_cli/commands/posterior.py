@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from ..console import Console
@@ -102,7 +103,8 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
         found = engine.write(step, scored.rows, "posterior", given.out)
     if given.thresholds is not None and grading is not None and held is not None:
         thresholds = Thresholds.of(calibration, held, grading, given.lower_is_positive)
-        thresholds.write(given.thresholds, prior.name(given.scores), prior.method)
+        dataset = prior.sample or PurePath(given.scores).name.split(".")[0]
+        thresholds.write(given.thresholds, dataset, prior.method)
         tell_thresholds(thresholds, console)
     _tell_calls(given, levels, columns, found, console)
     notices = (*notices, *calibration.notices, *missing_scores(found.missing))
