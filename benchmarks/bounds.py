@@ -1,12 +1,14 @@
 """How often one-sided 95 % bounds at a score hold, and the levels of evidence that rest on them.
 
 python benchmarks/bounds.py --draws 500
+python benchmarks/bounds.py --draws 100 --genes
 
 Three kinds of samples: of families that `auto` was not trained on, α and β from the prior it
 assumes, as in sbc.py, with α and β estimated (draws for which the default purity is true) and with
 α and β known; and of two densities with a likelihood ratio that rises with the score, α and β
 known. A level of evidence is right where the weakest of the rows called has a true likelihood ratio
-of at least the level's, and where all rows called at that level have it together.
+of at least the level's, and where all rows called at that level have it together. With --genes,
+rows come in groups that are alike, and bounds know of the groups or not.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from accuracy import markdown
 from sbc import sampled
 
@@ -29,7 +32,8 @@ from pu_noise_cli.estimators import Settings
 from pu_noise_cli.estimators.assumptions import PURITY, purity_asked
 from pu_noise_cli.evidence import levels
 from pu_noise_cli.files import read_rule
-from pu_noise_cli.sketch import FloatArray, Sketch
+from pu_noise_cli.grouped import GroupCopies
+from pu_noise_cli.sketch import LABELED, UNLABELED, FloatArray, Sketch
 
 PLACES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)  # quantiles of the unlabeled rows
 SLACKS = (0.01, 0.0)  # posteriors next to 0 and 1 are missed by less than decides anything
@@ -40,17 +44,26 @@ CASES = (  # α, β and the numbers of labeled and unlabeled rows
     (0.5, 1.0, 500, 2000),
     (0.1, 1.0, 5000, 50_000),
 )
+PRIORS = (0.001, 0.999)  # at which the rule of evidence makes sense
+GENES = 40
 DENSITIES = ("binormal 1", "binormal 2", "binormal 3", "gamma", "beta")
 
 Found = dict[str, float]
 
 
-def judged(sketch: Sketch, shares: Shares, alpha: float, f1: FloatArray, f0: FloatArray) -> Found:
+def judged(
+    sketch: Sketch,
+    shares: Shares,
+    alpha: float,
+    f1: FloatArray,
+    f0: FloatArray,
+    groups: GroupCopies | None = None,
+) -> Found:
     """Whether bounds and levels are right, given the true densities in each cell."""
     with np.errstate(divide="ignore", invalid="ignore"):
         truth = alpha * f1 / (alpha * f1 + (1 - alpha) * f0)
         ratio = f1 / f0
-    held = bounds(calibrate(sketch, shares), "isotonic", 0)
+    held = bounds(calibrate(sketch, shares), "isotonic", 0, groups)
     low, high = held.posterior()
     rank = np.cumsum(sketch.unlabeled) / sketch.n_unlabeled
     found = {}
@@ -60,7 +73,8 @@ def judged(sketch: Sketch, shares: Shares, alpha: float, f1: FloatArray, f0: Flo
             found[f"low {place} {slack}"] = float(low[cell] <= truth[cell] + slack)
             found[f"high {place} {slack}"] = float(high[cell] >= truth[cell] - slack)
     for against in (False, True):
-        mine = [one for one in levels("acmg", read_rule("acmg"), alpha) if one.against == against]
+        graded = levels("acmg", read_rule("acmg"), float(np.clip(alpha, *PRIORS)))
+        mine = [level for level in graded if level.against == against]
         taken = np.zeros(len(f1), bool)
         for level in mine:
             called = held.lr[1] <= level.lr if against else held.lr[0] >= level.lr
@@ -126,6 +140,31 @@ def of_densities(seed: int, known: bool, index: int) -> Found:
     return judged(sketch, shares, alpha, positives.pdf(x), negatives.pdf(x)) | {"counts": 1.0}
 
 
+def of_genes(seed: int, grouped: bool, index: int) -> Found:
+    """A sample in genes, between which half of the variance is, also that of being positive.
+
+    The bounds know of the genes, or not.
+    """
+    from scipy import stats
+
+    rng = np.random.default_rng([seed, index])
+    alpha, beta, n_labeled, n_unlabeled = 0.2, 0.9, 1000, 4000
+    sets = np.repeat([LABELED, UNLABELED], [n_labeled, n_unlabeled]).astype(np.int8)
+    gene = rng.integers(GENES, size=len(sets))
+
+    def alike() -> FloatArray:
+        return (rng.normal(size=GENES)[gene] + rng.normal(size=len(sets))) / np.sqrt(2)
+
+    positive = alike() < stats.norm.ppf(np.where(sets == LABELED, beta, alpha))
+    scores = 2 * positive + alike()
+    sketch = Sketch.of_rows(scores, sets)
+    copies = GroupCopies.of_rows(scores, sets, pa.array(gene).cast(pa.string()))
+    shares, x = Shares(alpha, beta, of_these_rows=False), sketch.scores
+    f1, f0 = stats.norm(2).pdf(x), stats.norm(0).pdf(x)
+    found = judged(sketch, shares, alpha, f1, f0, copies if grouped else None)
+    return found | {"counts": 1.0}
+
+
 def report(title: str, draws: pd.DataFrame) -> str:
     """How often bounds hold by place, and levels by name, with the draws in which they are met."""
     table = {
@@ -158,6 +197,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=500)
     parser.add_argument("--seed", type=int, default=11)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--genes", action="store_true", help="rows that come in groups")
     options = parser.parse_args()
     kinds = {
         "Samples as `auto` expects them, α and β estimated": partial(
@@ -167,6 +207,11 @@ def main() -> None:
         "Two densities, α and β estimated": partial(of_densities, options.seed, False),
         "Two densities, α and β known": partial(of_densities, options.seed, True),
     }
+    if options.genes:
+        kinds = {
+            "In genes, which the bounds know": partial(of_genes, options.seed, True),
+            "In genes, which the bounds do not know": partial(of_genes, options.seed, False),
+        }
     with ProcessPoolExecutor(options.processes) as pool:
         for title, job in kinds.items():
             draws = pd.DataFrame(pool.map(job, range(options.draws)))

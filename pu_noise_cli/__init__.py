@@ -11,16 +11,16 @@ found.report("report.html")
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     import pyarrow as pa
 
-    from .analysis import Analysis
+    from .analysis import Analysis, Request
     from .calibration import Calibration
     from .estimators import Estimate
     from .notices import Notice
@@ -37,12 +37,13 @@ __all__ = ["Estimated", "__version__", "estimate"]
 class Estimated:
     """What two tables say of α and β, and of each of their rows.
 
-    `labeled` and `unlabeled` hold the columns of POSTERIOR (score, tau, posterior, lr, fdr) for the
-    rows of either table, in their order and with their index.
+    `labeled`, `unlabeled` and `negatives` hold the columns of POSTERIOR (score, tau, posterior, lr,
+    fdr) for the rows of each table, in their order and with their index.
     """
 
     labeled: pd.DataFrame
     unlabeled: pd.DataFrame
+    negatives: pd.DataFrame | None
     rows: Rows
     analysis: Analysis
     calibration: Calibration
@@ -66,7 +67,7 @@ class Estimated:
 
     @property
     def beta(self) -> float:
-        """The share of positives among the labeled rows."""
+        """The share of the labeled rows that are what the labels say."""
         return self.answer.beta
 
     @property
@@ -92,9 +93,8 @@ class Estimated:
 
         model = self.analysis.trained.model
         features = [column.name for column in model.encoding.columns]
-        rows = Rows.matched(
-            [_table("new rows", new_rows)], features=features, wanted_by="the model"
-        )
+        table = _table("new rows", new_rows, _column_names(new_rows) - {*features})
+        rows = Rows.matched([table], features=features, wanted_by="the model")
         scores = [model.score(chunk, threads) for chunk in rows.chunks(rows.features)]
         frame = _frame(self.calibration, np.concatenate([[], *scores]))
         return _indexed(frame.drop(columns="posterior_labeled"), new_rows)
@@ -106,9 +106,7 @@ class Estimated:
         from .report.content import content_of_run
         from .report.page import render
 
-        shards = [shard for table in self.rows.tables for shard in table.shards]
-        digests = {shard.path: shard.sha256() for shard in shards}
-        made_of = provenance(self.rows, digests, self.analysis.trained, {}, {})
+        made_of = provenance(self.rows, self.analysis.trained, {}, {})
         content = content_of_run(self.analysis.prior, self.calibration, self.doubtful, made_of)
         write_text(str(file), render(content))
 
@@ -117,11 +115,15 @@ def estimate(
     labeled: TableLike,
     unlabeled: TableLike,
     *,
+    negatives: TableLike | None = None,
+    labeled_are: Literal["positives", "negatives"] = "positives",
     features: Sequence[str] = (),
     drop_columns: Sequence[str] = (),
+    keep_columns: Sequence[str] = (),
     group_column: str | None = None,
     score_column: str | None = None,
     lower_is_positive: bool = False,
+    missing_score: Literal["stop", "skip"] | None = None,
     transform: bool | None = None,
     na: Sequence[str] = (),
     categorical: Sequence[str] = (),
@@ -133,30 +135,28 @@ def estimate(
     seed: int = 0,
     threads: int = 1,
 ) -> Estimated:
-    """α, β and posteriors from a table of labeled positives and one of unlabeled rows.
+    """α, β and posteriors from a table of labeled rows and one of unlabeled rows.
 
-    The options are those of `punoise run`, and so are the numbers. Tables that cannot be used raise
-    errors.InputError, those that give no estimate errors.EstimationError.
+    A third table may hold known negatives. The options are those of `punoise run`, and so are the
+    numbers. Tables that cannot be used raise errors.InputError, those that give no estimate
+    errors.EstimationError.
     """
-    from threadpoolctl import threadpool_limits
-
-    from .analysis import Request, analyse
-    from .calibration import calibrate
-    from .engine import Engine, Local
+    from .analysis import Request
     from .estimators import Settings
-    from .rows import Rows
     from .transform.training import TransformSettings
 
-    rows = Rows.matched(
-        [_table("labeled", labeled), _table("unlabeled", unlabeled)],
-        features=features if score_column is None else (score_column,),
-        drop=drop_columns,
-        group_column=group_column,
-    )
+    turned = labeled_are == "negatives"
+    given = _by_set(labeled, unlabeled, negatives, labeled_are)
+    features = features if score_column is None else (score_column,)
+    _check_columns(given, drop_columns, keep_columns)
+    aside = {*drop_columns, *keep_columns} - {*features, group_column}
+    rows = _rows(given, aside, features=features, group_column=group_column)
     settings = TransformSettings(
         classifier=classifier,
         train=False if score_column is not None else transform,
         lower_is_positive=lower_is_positive,
+        skip_missing=None if missing_score is None else missing_score == "skip",
+        labeled_negatives=turned,
         max_train_rows=max_train_rows,
         na=tuple(na),
         categorical=tuple(categorical),
@@ -164,30 +164,89 @@ def estimate(
         threads=threads,
         only_to_learn=() if group_column is None else ("group_column",),
     )
-    request = Request(settings, Settings(beta=beta, seed=seed), method, sample)
+    estimation = Settings(beta=beta, seed=seed, labeled_negatives=turned)
+    request = Request(settings, estimation, method, sample)
+    return _estimated(rows, request, given, keep_columns)
+
+
+def _estimated(
+    rows: Rows, request: Request, given: Mapping[int, TableLike], keep: Sequence[str]
+) -> Estimated:
+    """What rows say, with a frame for each of the tables given, which has columns of it too."""
+    from threadpoolctl import threadpool_limits
+
+    from .analysis import analyse
+    from .calibration import calibrate
+    from .engine import Engine, Local
+    from .sketch import LABELED, NEGATIVE, UNLABELED
+
+    threads = request.transform.threads
     with threadpool_limits(1, user_api="blas"):  # see blas.py
         analysis = analyse(rows, request, Engine(Local(threads)))
         calibration = calibrate(analysis.sketch, analysis.prior.shares(analysis.sketch)[0])
         frames, doubtful = _posteriors(rows, analysis, calibration, threads)
-    ours = _indexed(frames[0], labeled)
-    others = _indexed(frames[1].drop(columns="posterior_labeled"), unlabeled)
-    return Estimated(ours, others, rows, analysis, calibration, doubtful)
+    of_tables = zip(given.items(), frames, strict=True)
+    indexed = {code: _indexed(frame, table, keep) for (code, table), frame in of_tables}
+    found = (indexed[LABELED], indexed[UNLABELED], indexed.get(NEGATIVE))
+    return Estimated(*found, rows, analysis, calibration, doubtful)
+
+
+def _rows(given: Mapping[int, TableLike], aside: Collection[str], **columns: Any) -> Rows:
+    """The rows of tables in memory, by the code of their set, without the columns set aside."""
+    from .rows import Rows
+    from .sketch import SETS
+
+    tables = [_table(SETS[code], table, aside) for code, table in given.items()]
+    return Rows.matched(tables, sets=list(given), **columns)
+
+
+def _by_set(
+    labeled: TableLike, unlabeled: TableLike, negatives: TableLike | None, labeled_are: str
+) -> dict[int, TableLike]:
+    """The tables by the code of the set that their rows are of."""
+    from .errors import UsageError
+    from .sketch import LABELED, NEGATIVE, UNLABELED
+
+    if negatives is None:
+        return {LABELED: labeled, UNLABELED: unlabeled}
+    if labeled_are == "negatives":
+        raise UsageError("known negatives go with labeled positives")
+    return {LABELED: labeled, NEGATIVE: negatives, UNLABELED: unlabeled}
+
+
+def _check_columns(given: dict[int, TableLike], drop: Sequence[str], keep: Sequence[str]) -> None:
+    """Stop where no table has a column that is to be dropped, or not each one that is to stay."""
+    from .errors import InputError
+
+    there = [_column_names(table) for table in given.values()]
+    for column in drop:
+        if not any(column in names for names in there):
+            raise InputError(f"no table has a column {column!r} to drop")
+    for column in keep:
+        if not all(column in names for names in there):
+            raise InputError(f"not every table has a column {column!r} to keep")
+
+
+def _column_names(given: TableLike) -> set[str]:
+    names: Iterable[str] = getattr(given, "column_names", getattr(given, "columns", ()))
+    return set(names)
 
 
 def _posteriors(
     rows: Rows, analysis: Analysis, calibration: Calibration, threads: int
 ) -> tuple[list[pd.DataFrame], DoubtfulRows]:
-    """The frame of either table, and the labels to check first."""
+    """The frame of each table, and the labels to check first."""
     import numpy as np
 
     from .posteriors import DoubtfulRows
 
-    scores: list[list[Any]] = [[], []]
-    doubtful = DoubtfulRows()
+    scores: list[list[Any]] = [[] for _ in rows.tables]
+    doubtful = DoubtfulRows(labeled_negatives=analysis.prior.labeled_negatives)
     for chunk, found in analysis.trained.scorer.score_all(rows, threads):
         scores[chunk.table].append(found)
         doubtful.add(rows.ids(chunk), found, chunk.labeled, chunk.first_row)
-    return [_frame(calibration, np.concatenate(part)) for part in scores], doubtful
+    frames = [_frame(calibration, np.concatenate(part)) for part in scores]
+    return [frames[0], *(f.drop(columns="posterior_labeled") for f in frames[1:])], doubtful
 
 
 def _frame(calibration: Calibration, scores: np.ndarray[Any, Any]) -> pd.DataFrame:
@@ -198,29 +257,37 @@ def _frame(calibration: Calibration, scores: np.ndarray[Any, Any]) -> pd.DataFra
 
     cells = calibration.sketch.cells_of(scores)
     columns = posterior_columns(calibration, PosteriorRequest())
-    return pd.DataFrame({"score": scores, **{name: c[cells] for name, c in columns.items()}})
+    frame = pd.DataFrame({"score": scores, **{name: c[cells] for name, c in columns.items()}})
+    return frame.where(frame["score"].notna())  # nothing is known of a row without a score
 
 
-def _indexed(frame: pd.DataFrame, like: TableLike) -> pd.DataFrame:
-    """A frame with the index of the table that it is made from, where that has one."""
-    index = getattr(like, "index", None)
-    return frame if index is None else frame.set_index(index)
+def _indexed(frame: pd.DataFrame, like: TableLike, keep: Sequence[str] = ()) -> pd.DataFrame:
+    """A frame with the index of the table that it is made from, where that has one, and columns."""
+    import pandas as pd
+    import pyarrow as pa
+
+    columns = list(dict.fromkeys(keep))
+    if isinstance(like, pa.Table):
+        kept = like.select(columns).to_pandas()
+    else:
+        frame, kept = frame.set_index(like.index), like[columns]
+    return pd.concat([frame, kept], axis=1) if columns else frame
 
 
-def _table(name: str, given: TableLike) -> Any:
-    """A table in memory as one that can be read like any other."""
+def _table(name: str, given: TableLike, aside: Collection[str] = ()) -> Any:
+    """A table in memory, without some columns, as one that can be read like any other."""
     import pyarrow as pa
 
     from .errors import InputError
     from .tables import table_in_memory
 
     try:
-        table = (
-            given
-            if isinstance(given, pa.Table)
-            else pa.Table.from_pandas(given, preserve_index=False)
-        )
-    except (pa.ArrowException, TypeError) as error:
+        if isinstance(given, pa.Table):
+            table = given.select([column for column in given.column_names if column not in aside])
+        else:
+            used = [column not in aside for column in given.columns]
+            table = pa.Table.from_pandas(given.loc[:, used], preserve_index=False)
+    except (pa.ArrowException, TypeError, AttributeError) as error:
         raise InputError(
             f"{name}: not a data frame or Arrow table that can be read ({error})"
         ) from error

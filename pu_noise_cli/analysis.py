@@ -21,7 +21,14 @@ from .sketch import Sketch
 from .transform.row_sample import RowSample
 from .transform.scoring import ScoreModel
 from .transform.store import StoredModel, save_model
-from .transform.training import MAX_TRAIN_VALUES, Trained, TransformSettings, train
+from .transform.training import (
+    MAX_TRAIN_VALUES,
+    Trained,
+    TransformSettings,
+    check_sizes,
+    survey_step,
+    train,
+)
 
 
 @dataclass(frozen=True)
@@ -50,9 +57,11 @@ def analyse(
     engine: Engine,
     scores_out: str | None = None,
     model_out: str | None = None,
+    digests: bool = False,
 ) -> Analysis:
     """From tables to a prior, whose warnings are those of all steps."""
-    sketch, trained = transform(rows, request.transform, engine, scores_out, model_out)
+    trained = _train(rows, request.transform, engine, digests)
+    sketch = _score(rows, trained, engine, scores_out, model_out)
     if request.stated is not None:
         seed, sample = request.estimation.seed, request.sample
         prior = stated_prior(sketch, request.stated, seed, sample, trained.notices)
@@ -69,7 +78,6 @@ def analyse(
             sample=request.sample,
             notices=trained.notices,
             learned=trained.learned,
-            labeled_negatives=request.transform.labeled_negatives,
         )
     return Analysis(trained, sketch, prior)
 
@@ -82,15 +90,35 @@ def transform(
     model_out: str | None = None,
 ) -> tuple[Sketch, Trained]:
     """Train on the rows and score them honestly; write the scores and the model where wanted."""
-    trained = engine.call("train", train, rows, settings, watched=True)
+    trained = _train(rows, settings, engine)
+    return _score(rows, trained, engine, scores_out, model_out), trained
+
+
+def _train(
+    rows: Rows, settings: TransformSettings, engine: Engine, digests: bool = False
+) -> Trained:
+    """Train on the rows, and remember the digests of their files where those are wanted."""
+    survey = engine.gather_there(survey_step(rows, settings, digests), rows, "sample")
+    trained = engine.call("train", train, rows, survey, settings, watched=True)
+    for shard in (shard for table in rows.tables for shard in table.shards):
+        if digests:
+            shard.remember(trained.digests[shard.path])
+    return trained
+
+
+def _score(
+    rows: Rows, trained: Trained, engine: Engine, scores_out: str | None, model_out: str | None
+) -> Sketch:
+    """Score the rows honestly; write the scores and the model where wanted."""
     step = WriteScores(trained.scorer, trained.notices)
     if scores_out is None:
         sketch = engine.gather(step, rows, "score")
     else:
         sketch = engine.write(step, rows, "score", scores_out)
+    check_sizes(rows.names_of_sets, sketch.counts.sum(0), sketch.missing)
     if model_out is not None:
         write_model(StoredModel(trained.model, sketch), model_out)
-    return sketch, trained
+    return sketch
 
 
 def train_only(rows: Rows, settings: TransformSettings, engine: Engine, out: str) -> Trained:
@@ -100,7 +128,7 @@ def train_only(rows: Rows, settings: TransformSettings, engine: Engine, out: str
         name, count = names.most_common(1)[0]
         if count > 1:
             raise InputError(f"{table.name}: the files must differ by name: {count} are {name!r}")
-    trained = engine.call("train", train, rows, settings, watched=True)
+    trained = _train(rows, settings, engine)
     write_model(StoredModel(trained.model, scorer=trained.scorer), out)
     return trained
 

@@ -16,7 +16,7 @@ from .calibration import Calibration
 from .errors import InputError, UsageError
 from .rows import ID_JOINT, Chunk, Rows, as_text, shown
 from .scores import Scores
-from .sketch import FloatArray, IntArray, Sketch
+from .sketch import NEGATIVE, FloatArray, IntArray, Sketch
 from .stratified import Verified, allot, stratify, width_foreseen
 from .tables import Table, open_table
 from .transform.row_sample import priorities
@@ -92,7 +92,9 @@ class Drawing:
         """Offer the rows of a chunk with their scores and strata, both of shape (n,)."""
         priority = priorities(self.seed + SALT, 0, chunk.first_row, len(scores))
         row = np.arange(chunk.first_row, chunk.first_row + len(scores))
-        chosen = np.flatnonzero((priority < self.limit[strata]) & ~np.isin(row, self.earlier))
+        drawable = ~np.isnan(scores) & (chunk.sets != NEGATIVE)
+        wanted = (priority < self.limit[strata]) & drawable
+        chosen = np.flatnonzero(wanted & ~np.isin(row, self.earlier))
         if len(chosen) == 0:
             return
         ids = rows.id_parts(chunk)
@@ -243,7 +245,8 @@ def _verdict(chunk: Chunk, i: int, row: dict[str, str]) -> Verdict:
         return value
 
     if row["set"] not in SETS:
-        raise chunk.error("set", f"has {shown(row['set'])}", i)
+        remedy = f"; rows to verify are {' or '.join(SETS)}"
+        raise chunk.error("set", f"has {shown(row['set'])}", i, remedy)
     word = row["verdict"].lower()
     if word not in (*YES, *NO, ""):
         remedy = "; a verdict is yes/no or 1/0, and stays empty where unsure"
@@ -266,7 +269,8 @@ def _places(verdicts: Sequence[Verdict], scored: Scores) -> list[int]:
     found: dict[tuple[str, bool], list[int]] = {}
     for chunk, _ in scored.chunks([*scored.rows.id_columns, "score"]):
         ids = pc.utf8_trim_whitespace(scored.rows.ids(chunk))
-        for i in np.flatnonzero(np.asarray(pc.is_in(ids, wanted))):
+        drawable = chunk.sets != NEGATIVE
+        for i in np.flatnonzero(np.asarray(pc.is_in(ids, wanted)) & drawable):
             key = ids[int(i)].as_py(), bool(chunk.labeled[i])
             found.setdefault(key, []).append(chunk.first_row + int(i))
     return [_place(verdict, found, scored.name) for verdict in verdicts]

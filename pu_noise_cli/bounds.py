@@ -9,6 +9,7 @@ import numpy as np
 
 from .calibration import (
     LOGITS,
+    SMALLEST,
     Calibration,
     calibrate,
     chain,
@@ -16,12 +17,14 @@ from .calibration import (
     replicates,
     scale_of,
 )
-from .sketch import FloatArray
+from .grouped import GroupCopies, widening
+from .sketch import LABELED, NEGATIVE, UNLABELED, FloatArray
 
 ONE_SIDED = 0.95  # how often each of the two bounds is to hold
 CREDIBLE = 0.93  # such bounds on a monotone function hold more often than they are believed to
 MIXED = 40  # of the likely pairs of α and β, which the bounds allow for
 AT_ONCE = 10  # of them, to bound the memory
+FEW = 3.0  # rows: where so many are expected, there is none in one case of twenty
 
 Pair = tuple[FloatArray, FloatArray]  # a bound from below and one from above, shapes (cells,)
 
@@ -40,6 +43,19 @@ class Bounds:
         low, high = self.lr
         return posterior_at(low, target_alpha), posterior_at(high, target_alpha)
 
+    def widened(self, calibration: Calibration, factor: FloatArray) -> Bounds:
+        """Bounds whose distance from the estimates is so many times as large, on log-odds."""
+
+        def pair(estimate: FloatArray, bounds: Pair) -> Pair:
+            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+                times = [np.where(bound == estimate, 1, bound / estimate) for bound in bounds]
+                low, high = (estimate * by**factor for by in times)
+            return _around(estimate, (low, high))
+
+        low, high = pair(_odds(calibration.posterior), (_odds(self.own[0]), _odds(self.own[1])))
+        own = posterior_at(low, 0.5), posterior_at(high, 0.5)  # odds are ratios at even odds
+        return Bounds(pair(calibration.lr, self.lr), own)
+
     def turned(self) -> Bounds:
         """Bounds for the class of labeled negatives, by how low rows score, turned round."""
         with np.errstate(divide="ignore"):
@@ -48,17 +64,28 @@ class Bounds:
         return Bounds((high, low), (own_high, own_low))
 
 
-def bounds(calibration: Calibration, calibrator: str, seed: int) -> Bounds:
+def bounds(
+    calibration: Calibration, calibrator: str, seed: int, groups: GroupCopies | None = None
+) -> Bounds:
     """The bounds, which allow for the counts being a sample and for what α and β may be.
 
     The isotonic calibrator is a mean over all non-decreasing posteriors; the bounds are quantiles
     over the same. Those of bootstrap samples, which is what other calibrators have, come out too
-    narrow where it is smooth: every copy leans on the same expectations.
+    narrow where it is smooth: every copy leans on the same expectations. Where rows come in groups,
+    bounds are as much wider as bootstrap samples of groups differ more than those of rows.
     """
+    found = _of_rows(calibration, calibrator, seed)
+    if groups is None or not calibration.shares.tell:
+        return found
+    return found.widened(calibration, widening(calibration, groups, seed))
+
+
+def _of_rows(calibration: Calibration, calibrator: str, seed: int) -> Bounds:
+    """The bounds if rows are independent of each other."""
     if calibration.shares.labeled_negatives:
         shares = calibration.shares.of_labeled_class()
         mirrored = calibrate(calibration.sketch.mirrored(), shares, calibrator)
-        return bounds(mirrored, calibrator, seed).turned()
+        return _of_rows(mirrored, calibrator, seed).turned()
     if not calibration.shares.tell:
         lr, p = calibration.lr, calibration.posterior
         return Bounds((lr, lr), (p, p))
@@ -66,13 +93,35 @@ def bounds(calibration: Calibration, calibrator: str, seed: int) -> Bounds:
         found = _credible(calibration)
     else:
         found = _bootstrapped(calibration, replicates(calibration, calibrator, seed))
-    return Bounds(_around(calibration.lr, found.lr), _around(calibration.posterior, found.own))
+    held = Bounds(_around(calibration.lr, found.lr), _around(calibration.posterior, found.own))
+    return _opened(calibration, held)
 
 
 def _around(estimate: FloatArray, pair: Pair) -> Pair:
     """Bounds that never fall as the score rises, and that hold the estimate."""
     low, high = map(np.maximum.accumulate, pair)
     return np.minimum(low, estimate), np.maximum(high, estimate)
+
+
+def _opened(calibration: Calibration, held: Bounds) -> Bounds:
+    """The same bounds, 0 and 1 where the rows beyond a score are too few to rule that out.
+
+    A posterior is at most as high at all lower scores. If at the bound fewer than FEW of the rows
+    there would be positive, none of them may be, unless one is so for sure.
+    """
+    counts, beta = calibration.sketch.counts, calibration.shares.beta
+    below = np.cumsum(counts, axis=0)
+    above = below[-1] - below + counts
+    (low, high), (own_low, own_high) = held.lr, held.own
+    of_labeled = posterior_at(low, beta) if beta < 1 - SMALLEST else FEW
+    positives = below[:, UNLABELED] * own_low + below[:, LABELED] * of_labeled
+    negatives = above[:, UNLABELED] * (1 - own_high) + above[:, NEGATIVE] * FEW
+    negatives += above[:, LABELED] * (1 - posterior_at(high, beta))
+    no_positive, no_negative = positives < FEW, negatives < FEW
+    return Bounds(
+        (np.where(no_positive, 0, low), np.where(no_negative, np.inf, high)),
+        (np.where(no_positive, 0, own_low), np.where(no_negative, 1, own_high)),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +161,11 @@ def _quantiles(beliefs: Sequence[_Belief], shifts: Sequence[float]) -> Pair:
             row += np.interp(grid, LOGITS + shift, mine, left=0, right=1) / len(beliefs)
     found = [[np.interp(q, row, grid) for row in below] for q in (1 - CREDIBLE, CREDIBLE)]
     return np.array(found[0]), np.array(found[1])
+
+
+def _odds(p: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return p / (1 - p)
 
 
 def _share(logit: FloatArray) -> FloatArray:

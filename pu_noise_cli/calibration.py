@@ -65,7 +65,8 @@ class Shares:
     @property
     def tell(self) -> bool:
         """Whether the score adds anything to α."""
-        return min(self.alpha, 1 - self.alpha, self.beta - self.alpha) >= SMALLEST
+        alpha = self.of_labeled_class().alpha
+        return min(alpha, 1 - alpha, self.beta - alpha) >= SMALLEST
 
     def spread(self, count: int) -> list[Shares]:
         """So many certain shares, as different as α and β are uncertain; the draws are in order."""

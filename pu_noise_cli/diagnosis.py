@@ -57,7 +57,23 @@ _CHECKS: list[tuple[Kind, Check]] = []
 def diagnose(case: Case) -> tuple[Notice, ...]:
     """The warnings that are due."""
     found = ((of, check(case)) for of, check in _CHECKS)
-    return tuple(of(message) for of, message in found if message is not None)
+    due = (of(message) for of, message in found if message is not None)
+    return (*missing_scores(case.sketch.missing), *due)
+
+
+MISSING_SCORES = declare(
+    "missing-scores",
+    "Some rows have no score (--missing-score skip). They stay in the outputs without a posterior, "
+    "and count nowhere.",
+    "Alpha and beta are those of the rows that have a score: ask whether the others differ.",
+)
+
+
+def missing_scores(rows: int) -> tuple[Notice, ...]:
+    """The warning that so many rows have no score, if there are any."""
+    if rows == 0:
+        return ()
+    return (MISSING_SCORES(f"{rows} rows have no score, so they count nowhere"),)
 
 
 def _check(of: Kind) -> Callable[[Check], Check]:

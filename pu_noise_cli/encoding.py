@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .errors import InputError
 from .notices import Notice, declare
 from .rows import Chunk, Rows, as_text, shown
+from .values import Numbers, all_finite, booleans, cast_numbers, holds, is_missing
 
 IDENTIFIER_LIKE = declare(
     "identifier-like-column",
@@ -28,12 +29,6 @@ UNUSED_NA = declare(
     "A text that was to mean a missing value (--na) is in none of the feature columns.",
     "Check how the table writes missing values.",
 )
-MISSING_TEXTS = (
-    *("", ".", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "-nan"),
-    *("NULL", "null", "None"),
-)
-NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity)$"
-BOOLEANS = {"true": 1.0, "false": 0.0}
 NUMERIC_SHARE = 0.9  # of the values read as numbers: the column is numeric
 MIN_LEVEL_ROWS, MAX_LEVELS = 10, 64  # rarer categories, or further ones, are pooled
 MAX_COUNTED_LEVELS = 1 << 16
@@ -97,8 +92,12 @@ class Encoding:
 
     def encode(self, chunk: Chunk) -> NDArray[np.float64]:
         """The matrix of a chunk, shape (n, features); NaN where a number is missing."""
+        return np.stack(self.encode_columns(chunk)).T  # each column in one piece
+
+    def encode_columns(self, chunk: Chunk) -> list[NDArray[np.float64]]:
+        """The columns of that matrix, each of shape (n,), most of them without a copy."""
         parts = [_encode_column(chunk, column, self.na) for column in self.columns]
-        return np.concatenate(parts).T  # each column in one piece
+        return [values for part in parts for values in part]
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -119,15 +118,21 @@ def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> NDArray[n
         index = np.asarray(
             pc.fill_null(pc.index_in(text, pa.array(column.levels, pa.string())), -1)
         )
-        missing = np.asarray(_is_missing_category(text, na))
+        missing = np.asarray(is_missing(text, na))
         indicators = [index == level for level in range(len(column.levels))]
         if column.other:
             indicators.append((index < 0) & ~missing)
+    elif (
+        column.kind == "number"
+        and not (column.missing or na)
+        and all_finite(chunk.batch[column.name])
+    ):  # most columns, without a copy
+        return cast_numbers(chunk, column.name, chunk.batch[column.name])[None]
     else:
-        numbers = _Numbers.of(chunk, column.name, na)
+        numbers = Numbers.of(chunk, column.name, na)
         values, known = numbers.values, ~np.isnan(numbers.values)
         if column.kind == "boolean":
-            values, known = _booleans(numbers)
+            values, known = booleans(numbers)
         odd = numbers.odd[~known[numbers.odd]]
         if len(odd):  # only in new rows: those of the training have all been looked at
             row = int(odd[0])
@@ -135,118 +140,13 @@ def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> NDArray[n
             raise chunk.error(column.name, f"has text {text}", row, ", where a number is needed")
         if np.isinf(values).any():
             raise _infinite_error(chunk, column.name, int(np.isinf(values).argmax()))
-        if column.kind == "number" and not column.missing:  # most columns, without a copy
+        if column.kind == "number" and not column.missing:
             return values[None]
         missing = ~known
         indicators = [np.where(known, values, np.nan)]
     if column.missing:
         indicators.append(missing)
     return np.array(indicators, np.float64)
-
-
-NO_ROWS = np.empty(0, np.int64)
-
-
-@dataclass(frozen=True)
-class _Numbers:
-    """A column read as numbers; NaN where missing and at the `odd` rows, which hold other text."""
-
-    values: NDArray[np.float64]
-    odd: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS)
-    text: pa.Array | None = None  # trimmed, null where missing; only of text columns
-
-    @classmethod
-    def of(cls, chunk: Chunk, name: str, na: Sequence[str]) -> _Numbers:
-        column = chunk.batch[name]
-        if not pa.types.is_string(column.type):
-            single = pa.types.is_float32(column.type) or pa.types.is_float16(column.type)
-            kind = column.type.to_pandas_dtype() if single else np.float64
-            return cls(_without(na, _cast_numbers(chunk, name, column), kind))
-        text = pc.utf8_trim_whitespace(column)
-        text = pc.if_else(_is_missing(text, na), pa.scalar(None, text.type), text)
-        try:
-            return cls(_without(na, _as_floats(pc.cast(text, pa.float64()))), text=text)
-        except pa.ArrowInvalid:
-            fits = pc.match_substring_regex(text, NUMBER)
-            odd = np.flatnonzero(np.asarray(pc.fill_null(pc.invert(fits), False)))
-            numbers = pc.cast(pc.if_else(fits, text, pa.scalar(None, text.type)), pa.float64())
-            return cls(_without(na, _as_floats(numbers)), odd, text)
-
-
-def _without(
-    na: Sequence[str], values: NDArray[np.float64], kind: Any = np.float64
-) -> NDArray[np.float64]:
-    """Numbers, NaN where one of them means a missing value: -1 is also written -1.0.
-
-    The file has them in floats of a kind, of which -9.99 may be another.
-    """
-    meant = np.array(_numbers_in(na), kind)
-    return np.where(np.isin(values, meant), np.nan, values) if len(meant) else values
-
-
-def _numbers_in(texts: Sequence[str]) -> list[float]:
-    return [float(text) for text in texts if re.fullmatch(NUMBER, text)]
-
-
-def _as_floats(column: pa.Array) -> NDArray[np.float64]:
-    return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
-
-
-def _cast_numbers(chunk: Chunk, name: str, column: pa.Array) -> NDArray[np.float64]:
-    kind = column.type
-    if pa.types.is_boolean(kind):
-        column = pc.cast(column, pa.int8())
-    elif not (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_null(kind)
-    ):
-        raise InputError(
-            f"{chunk.file}: column {shown(name)} has type {kind}, which is neither number, truth "
-            "value nor text; leave it out with --drop-columns"
-        )
-    return _as_floats(pc.cast(column, pa.float64(), safe=False))
-
-
-def _holds(chunk: Chunk, name: str, text: str) -> bool:
-    """Whether a column has a text, or a number that is written so."""
-    column = chunk.batch[name]
-    if pa.types.is_string(column.type):
-        if pc.any(pc.equal(pc.utf8_trim_whitespace(column), text)).as_py():
-            return True
-    elif pa.types.is_boolean(column.type):
-        return False
-    if not re.fullmatch(NUMBER, text):
-        return False
-    with_it, without = (np.isnan(_Numbers.of(chunk, name, na).values) for na in ([], [text]))
-    return bool((with_it != without).any())
-
-
-def _is_missing(text: pa.Array, na: Sequence[str]) -> pa.Array:
-    known = pa.array([*MISSING_TEXTS, *na], text.type)
-    return pc.or_(pc.is_null(text), pc.is_in(pc.utf8_trim_whitespace(text), known))
-
-
-def _is_missing_category(text: pa.Array, na: Sequence[str]) -> pa.Array:
-    """The same of categories, which may yet be numbers."""
-    missing, meant = _is_missing(text, na), _numbers_in(na)
-    if not meant:
-        return missing
-    text = pc.utf8_trim_whitespace(text)
-    fits = pc.match_substring_regex(text, NUMBER)
-    numbers = pc.cast(pc.if_else(fits, text, pa.scalar(None, text.type)), pa.float64())
-    return pc.or_(missing, pc.is_in(numbers, pa.array(meant)))
-
-
-def _booleans(numbers: _Numbers) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The values of a column of truth values, and where there is one."""
-    values = numbers.values.copy()
-    if numbers.text is not None:
-        words = pc.utf8_lower(numbers.text)
-        for word, value in BOOLEANS.items():
-            values[np.asarray(pc.fill_null(pc.equal(words, word), False))] = value
-    return values, ~np.isnan(values)
 
 
 def _odd_text_error(chunk: Chunk, name: str, row: int) -> InputError:
@@ -270,6 +170,8 @@ class Profile:
     numbers: int = 0
     booleans: int = 0
     levels: Counter[str] = field(default_factory=Counter)
+    full: bool = False  # there are more levels than are counted
+    uncounted: bool = False  # of some levels not all rows are counted
     typed: bool = False  # the file itself says that it holds numbers
     odd: InputError | None = None  # the first text among the numbers
     infinite: InputError | None = None
@@ -289,16 +191,20 @@ class Profile:
 
     def add(self, chunk: Chunk, name: str, na: Sequence[str], as_category: bool) -> None:
         """Take in a chunk's values; of text, only what is no number is counted by level."""
-        self.rows += chunk.batch.num_rows
+        n = chunk.batch.num_rows
+        self.rows += n
         if as_category:
             text = as_text(chunk, name)
-            missing = _is_missing_category(text, na)
-            self.missing += int(pc.sum(missing).as_py() or 0)
-            self.count(text.filter(pc.invert(missing)))
+            self.missing += int(pc.sum(is_missing(text, na)).as_py() or 0)
+            self.add_levels(chunk, name, na, as_category)
             return
-        numbers = _Numbers.of(chunk, name, na)
+        if n and not na and all_finite(chunk.batch[name]):  # most columns, at once
+            self.typed = True
+            self.numbers += n
+            return
+        numbers = Numbers.of(chunk, name, na)
         found = int(np.count_nonzero(~np.isnan(numbers.values)))
-        self.missing += chunk.batch.num_rows - found - len(numbers.odd)
+        self.missing += n - found - len(numbers.odd)
         if pa.types.is_boolean(chunk.batch[name].type):
             self.booleans += found
             return
@@ -307,15 +213,23 @@ class Profile:
         if self.infinite is None and np.isinf(numbers.values).any():
             self.infinite = _infinite_error(chunk, name, int(np.isinf(numbers.values).argmax()))
         if len(numbers.odd):
-            _, known = _booleans(numbers)
+            _, known = booleans(numbers)
             self.booleans += int(np.count_nonzero(known[numbers.odd]))
             self.count(as_text(chunk, name).take(pa.array(numbers.odd)))
             if self.odd is None:
                 self.odd = _odd_text_error(chunk, name, int(numbers.odd[0]))
 
+    def add_levels(self, chunk: Chunk, name: str, na: Sequence[str], as_category: bool) -> None:
+        """Count by level the values that add() counts so."""
+        text = as_text(chunk, name)
+        if as_category:
+            self.count(text.filter(pc.invert(is_missing(text, na))))
+        else:
+            self.count(text.take(pa.array(Numbers.of(chunk, name, na).odd)))
+
     def add_numbers(self, chunk: Chunk, name: str, na: Sequence[str]) -> None:
         """Count by level the values that read as numbers, in a column that proved a category."""
-        numbers = _Numbers.of(chunk, name, na)
+        numbers = Numbers.of(chunk, name, na)
         self.count(as_text(chunk, name).filter(pa.array(~np.isnan(numbers.values))))
 
     def count(self, text: pa.Array) -> None:
@@ -323,8 +237,28 @@ class Profile:
         counts = pc.value_counts(text)
         levels, rows = counts.field("values").to_pylist(), counts.field("counts").to_pylist()
         for level, number in zip(levels, rows, strict=True):
-            if level in self.levels or len(self.levels) < MAX_COUNTED_LEVELS:
-                self.levels[level] += number
+            self._count(level, number)
+
+    def _count(self, level: str, rows: int) -> None:
+        if level in self.levels or len(self.levels) < MAX_COUNTED_LEVELS:
+            self.levels[level] += rows
+        else:
+            self.full = True
+
+    def merge(self, later: Profile) -> None:
+        """Take in what was found in rows that come after these."""
+        # a level that is counted here may have come to the later rows when those were full
+        self.uncounted |= later.uncounted or (later.full and self.rows > 0)
+        self.full |= later.full
+        self.rows += later.rows
+        self.missing += later.missing
+        self.numbers += later.numbers
+        self.booleans += later.booleans
+        for level, rows in later.levels.items():  # in the order they came
+            self._count(level, rows)
+        self.typed |= later.typed
+        self.odd = self.odd or later.odd
+        self.infinite = self.infinite or later.infinite
 
 
 Profiles = dict[str, list[Profile]]  # by column, one for each table
@@ -347,15 +281,43 @@ class Profiler:
     def add(self, chunk: Chunk) -> None:
         for name, profiles in self.profiles.items():
             profiles[chunk.table].add(chunk, name, self.na, name in self.categorical)
-            self.unseen_na -= {text for text in self.unseen_na if _holds(chunk, name, text)}
+            self.unseen_na -= {text for text in self.unseen_na if holds(chunk, name, text)}
+
+    @classmethod
+    def merged(cls, parts: Sequence[Profiler]) -> Profiler:
+        """What several have found in parts of the rows, which are in order."""
+        merged = copy(parts[0])
+        merged.unseen_na = set.intersection(*(part.unseen_na for part in parts))
+        merged.profiles = {c: [Profile() for _ in found] for c, found in merged.profiles.items()}
+        for part in parts:
+            for name, profiles in part.profiles.items():
+                for mine, found in zip(merged.profiles[name], profiles, strict=True):
+                    mine.merge(found)
+        return merged
 
     def finish(self, rows: Rows) -> None:
-        """Where a category has levels that read as numbers, count those in a pass of their own."""
-        mixed = [
+        """Count in passes of their own the levels that could not be counted on the way.
+
+        Those of categories with too many levels, profiled in parts; then those that read as
+        numbers.
+        """
+        categories = [
             name
             for name, profiles in self.profiles.items()
-            if name not in self.categorical and self._kind(name, profiles) == "category"
-            if any(profile.numbers for profile in profiles)
+            if name in self.categorical or self._kind(name, profiles) == "category"
+        ]
+        uncounted = [c for c in categories if any(p.uncounted for p in self.profiles[c])]
+        for name in uncounted:
+            for profile in self.profiles[name]:
+                profile.levels = Counter(dict.fromkeys(profile.levels, 0))
+        for chunk in rows.chunks(uncounted) if uncounted else ():
+            for name in uncounted:
+                profile = self.profiles[name][chunk.table]
+                profile.add_levels(chunk, name, self.na, name in self.categorical)
+        mixed = [
+            name
+            for name in categories
+            if name not in self.categorical and any(p.numbers for p in self.profiles[name])
         ]
         for chunk in rows.chunks(mixed) if mixed else ():
             for name in mixed:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from .calibration import Shares
-from .diagnosis import Case, diagnose
+from .diagnosis import Case, diagnose, missing_scores
 from .errors import EstimationError, InputError, UsageError, printable
 from .estimators import (
     ESTIMATORS,
@@ -55,7 +55,6 @@ def estimate_prior(
     notices: Sequence[Notice] = (),
     learned: bool = False,
     audit: Audit | None = None,
-    labeled_negatives: bool = False,
 ) -> Prior:
     """Run one method, or all of them, on the scores and where given on the feature tables.
 
@@ -63,12 +62,7 @@ def estimate_prior(
     verdicts of an audit come before what `auto` says. Where the labeled rows are negatives, all is
     done for their class, and the answer turned round.
     """
-    if not sketch.n_unlabeled:
-        raise UsageError("alpha cannot be estimated without unlabeled rows: give --alpha")
-    if labeled_negatives:
-        sketch = sketch.mirrored()
-        between = other_way(settings.alpha_between)
-        settings = replace(settings, alpha_between=between, labeled_negatives=True)
+    sketch, settings = _for_labeled_class(sketch, settings)
     estimates = {
         estimator.name: _with_intervals(estimator, sketch, samples, settings)
         for estimator in _chosen(method, samples)
@@ -77,13 +71,15 @@ def estimate_prior(
     answer = estimates[answering]
     if not np.isfinite([answer.alpha, answer.beta]).all():
         raise EstimationError(f"{answering} found no estimate")
-    case = Case(sketch, answer, estimates, learned, labeled_negatives)
+    case = Case(sketch, answer, estimates, learned, settings.labeled_negatives)
     if not case.ranks_labeled_higher:  # the scores tell nothing, so nothing can be ruled out
         beta_ci = ANYTHING if settings.beta is None else answer.beta_ci
         answer = replace(answer, alpha_ci=ANYTHING, beta_ci=beta_ci, draws=None)
         estimates[answering], case = answer, replace(case, estimate=answer)
     if audit is not None:
-        answering, answer = METHOD, informed(answer, audit, sketch, settings)
+        of_class = audit.turned() if settings.labeled_negatives else audit
+        answer = informed(answer, of_class, sketch, settings)
+        answering, answer = METHOD, replace(answer, notices=audit.notices(settings.seed))
         estimates[answering], case = answer, replace(case, estimate=answer)
     alpha_max, beta_min = limits(sketch.without_negatives())
     curve_of = estimates.get(CURVE_METHOD)
@@ -106,7 +102,17 @@ def estimate_prior(
         n_negatives=sketch.n_negative or None,
         audit=None if audit is None else audit.to_json(settings.seed),
     )
-    return found.turned() if labeled_negatives else found
+    return found.turned() if settings.labeled_negatives else found
+
+
+def _for_labeled_class(sketch: Sketch, settings: Settings) -> tuple[Sketch, Settings]:
+    """The scores and settings such that labeled rows score high and α is their class's share."""
+    if not sketch.n_unlabeled:
+        raise UsageError("alpha cannot be estimated without unlabeled rows: give --alpha")
+    if not settings.labeled_negatives:
+        return sketch, settings
+    turned = replace(settings, alpha_between=other_way(settings.alpha_between))
+    return sketch.mirrored(), turned
 
 
 def stated_prior(
@@ -124,7 +130,7 @@ def stated_prior(
         answer=Estimate(shares.alpha, shares.beta),
         auc_pu=auc_pu,
         estimates={},
-        notices=tuple(notices),
+        notices=(*notices, *missing_scores(sketch.missing)),
         curves={},
         sample=sample,
         n_negatives=sketch.n_negative or None,

@@ -17,6 +17,8 @@ from .sketch import FloatArray
 SCHEMA = "punoise.evidence/1"
 NONE = "indeterminate"
 MAX_LEVELS, MAX_NAME, MAX_POINTS = 100, 200, 1000  # of a rule, which may come from anywhere
+MAX_SOURCE = 2000  # characters
+ANY_PRIOR = 0.1
 MAX_ODDS = 10**12  # of very strong evidence
 
 
@@ -42,6 +44,17 @@ class Grading:
     name: str  # of the rule
     rule: Any
     target_alpha: float | None = None  # the share of positives there; None: that of these rows
+
+    def check(self) -> None:
+        """Stop, before any work is done, at what is no rule."""
+        self.levels(ANY_PRIOR)
+        self.points(ANY_PRIOR)
+
+    @property
+    def source(self) -> str | None:
+        """Where the rule says that it comes from."""
+        found = self.rule.get("source")
+        return found[:MAX_SOURCE] if isinstance(found, str) else None
 
     def prior(self, alpha: float) -> float:
         """The prior that the levels are for, given that of these rows."""
@@ -148,7 +161,10 @@ def _very_strong(name: str, rule: dict[str, Any], prior: float) -> float:
         )
 
     if not reach(MAX_ODDS):
-        raise InputError(f"{name}: no odds of evidence lift a prior of {prior:g} far enough")
+        raise InputError(
+            f"{name}: no odds of evidence lift a prior of {prior:g} far enough; state that of the "
+            "population with --target-alpha"
+        )
     return float(bisect_left(range(1, MAX_ODDS), True, key=reach) + 1)
 
 

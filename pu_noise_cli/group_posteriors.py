@@ -18,7 +18,7 @@ from .errors import InputError
 from .evidence import NONE, Grading, Level
 from .groups import Groups, group_names
 from .pooling import Bins, masses
-from .posteriors import OF_LABELED, PosteriorRows, WritePosteriors, at_places
+from .posteriors import PosteriorRows, WritePosteriors, at_places, known_rows
 from .rows import Chunk, Rows
 from .sketch import FloatArray, IntArray
 
@@ -167,27 +167,28 @@ class WriteGroupPosteriors(WritePosteriors):
     def read_again(self, rows: Rows) -> Sequence[str]:
         return (*rows.id_columns, self.found.groups.by)
 
-    def arrays(self, names: Sequence[str], chunk: Chunk, cells: IntArray) -> list[pa.Array]:
-        columns = self._columns(chunk, cells)
-        rows = np.arange(len(cells))
-        return [
-            at_places(self.found.level_names, columns[name])
-            if name == "evidence"
-            else at_places(columns[name], rows, chunk.labeled if name in OF_LABELED else None)
-            for name in names
-        ]
+    def arrays(self, names: Sequence[str], chunk: Chunk, scores: FloatArray) -> list[pa.Array]:
+        columns, rows = self._columns(chunk, scores), np.arange(len(scores))
+        found = []
+        for name in names:
+            graded = name == "evidence"
+            values = self.found.level_names if graded else columns[name]
+            places = columns[name] if graded else rows
+            found.append(at_places(values, places, known_rows(name, chunk, scores)))
+        return found
 
     def saw(self, found: PosteriorRows, rows: Rows, chunk: Chunk, scores: FloatArray) -> None:
         super().saw(found, rows, chunk, scores)
         if self.found.fdr is None and not self.found.levels:
             return
-        columns = self._columns(chunk, self.sketch.cells_of(scores))
-        found.reached[CALLED] += int(columns[CALLED][chunk.unlabeled].sum())
+        columns, mine = self._columns(chunk, scores), chunk.unlabeled & ~np.isnan(scores)
+        found.reached[CALLED] += int(columns[CALLED][mine].sum())
         if self.found.levels:
-            reached = np.bincount(columns["evidence"][chunk.unlabeled])
+            reached = np.bincount(columns["evidence"][mine])
             names = self.found.level_names
             found.reached.update({str(names[i]): int(n) for i, n in enumerate(reached)})
 
-    def _columns(self, chunk: Chunk, cells: IntArray) -> dict[str, NDArray[Any]]:
+    def _columns(self, chunk: Chunk, scores: FloatArray) -> dict[str, NDArray[Any]]:
         groups = self.found.groups
-        return self.found.columns(groups.places(group_names(chunk, groups.by)), cells)
+        places = groups.places(group_names(chunk, groups.by))
+        return self.found.columns(places, self.sketch.cells_of(scores))

@@ -154,8 +154,10 @@ class CountGroups:
         counter = GroupCounter(len(self.bins.first), self.large)
         by_cell = self.bins.by_cell
         for chunk, scores in self._scored(job.part, threads):
-            cells = self.sketch.cells_of(scores)
-            counter.add(group_names(chunk, self.by), chunk.sets, by_cell[cells])
+            known = ~np.isnan(scores)
+            names = group_names(chunk, self.by).filter(pa.array(known))
+            cells = self.sketch.cells_of(scores[known])
+            counter.add(names, chunk.sets[known], by_cell[cells])
             done(len(scores))
         return counter.found()
 
@@ -277,11 +279,11 @@ def estimate_groups(
         raise UsageError(f"--by {by}: the share of positives in a group needs unlabeled rows")
     bins = Bins.of(calibration)
     step = CountGroups(by, calibration.sketch, bins, scorer)
-    found = engine.gather(step, rows, "groups")
+    found = engine.gather(step, rows, "count")
     notices = []
     if found.too_many:  # a second look, at those that may be large
         large = _large(found.buckets)
-        found = engine.gather(replace(step, large=large), rows, "groups")
+        found = engine.gather(replace(step, large=large), rows, "count")
         own = int(found.counts[1:].sum())
         share = own / max(int(found.counts.sum()), 1)
         message = f"--by {by}: {len(found.names)} groups, with {share:.0%} of the rows, are"

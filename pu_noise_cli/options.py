@@ -21,15 +21,14 @@ from .parameters import (
     joined,
     option,
     reads,
-    writes,
 )
+from .table_options import CarriedColumns, InputFormat, LabelValues, MissingScore
 
 if TYPE_CHECKING:
     from .estimators import Settings
     from .evidence import Grading
     from .prior import Prior
     from .rows import Rows
-    from .tables import Table
     from .transform.training import TransformSettings
 
 
@@ -74,58 +73,10 @@ class OnFailure(Common):
     )
 
 
-def _kinds() -> Iterable[str]:
-    from .files import KINDS
-
-    return KINDS
-
-
 def _classifiers() -> Iterable[str]:
     from .transform import CLASSIFIERS
 
     return CLASSIFIERS
-
-
-@dataclass(frozen=True, kw_only=True)
-class InputFormat(Common):
-    """Commands that read tables which others have made."""
-
-    input_format: str | None = option(
-        "--input-format",
-        "Input",
-        "What the tables are, whatever their names say.",
-        type=LazyChoice(_kinds),
-    )
-
-    def open_table(self, name: str) -> Table:
-        """A table of the user's, of the format that it is said to have."""
-        from .tables import open_table
-
-        return open_table(name, self.input_format)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CarriedColumns(Common):
-    """Commands whose output has columns of their input."""
-
-    id_column: NameLists = option(
-        "--id-column",
-        "Columns",
-        "Column of row ids, kept as written, or several that are an id together; by default rows "
-        "are numbered.",
-        metavar="A,B,...",
-        type=NameList(),
-        multiple=True,
-    )
-    keep_columns: NameLists = option(
-        "--keep-columns",
-        "Columns",
-        "Columns that the outputs are to have too, as written; they are no features unless named "
-        "as such.",
-        metavar="A,B,...",
-        type=NameList(),
-        multiple=True,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +97,7 @@ class LabelsOption(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(Seeded, CarriedColumns, InputFormat, LabelsOption):
+class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOption, LabelValues):
     """Commands that read labeled and unlabeled rows, and known negatives."""
 
     labeled: str | None = reads("--labeled", "FILE", "Table of labeled positives.")
@@ -165,7 +116,8 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, LabelsOption):
     group_column: str | None = option(
         "--group-column",
         "Columns",
-        "Rows of one group are never split between training and scoring.",
+        "Rows of one group are never split between training and scoring; 'run' bounds posteriors "
+        "and evidence by groups, too.",
         metavar="NAME",
     )
     features: NameLists = option(
@@ -227,6 +179,11 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, LabelsOption):
         type=click.IntRange(100, 2**31),
     )
 
+    @property
+    def only_to_learn(self) -> tuple[str, ...]:
+        """Options that do nothing where a column is used as the score."""
+        return ("classifier", "max_train_rows", "group_column")
+
     def rows(self, keep: Iterable[str] = ()) -> Rows:
         """The rows that --labeled, --unlabeled and --negatives, or --table, name.
 
@@ -249,6 +206,7 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, LabelsOption):
             id_columns=joined(self.id_column),
             group_column=self.group_column,
             label_column=self.label_column,
+            label_values=self.label_values(self.label_column),
             keep=(*joined(self.keep_columns), *keep),
         )
 
@@ -256,7 +214,8 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, LabelsOption):
         """The names of the tables, and the set that each has the rows of."""
         from .sketch import LABELED, NEGATIVE, UNLABELED
 
-        by_set = {LABELED: self.labeled, UNLABELED: self.unlabeled, NEGATIVE: self.negatives}
+        # in the order of their names, which is that of the files of shards
+        by_set = {LABELED: self.labeled, NEGATIVE: self.negatives, UNLABELED: self.unlabeled}
         given = {code: name for code, name in by_set.items() if name is not None}
         if self.table is not None:
             if given:
@@ -283,13 +242,14 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, LabelsOption):
             classifier=self.classifier or default.classifier,
             train=False if self.score_column is not None else self.transform,
             lower_is_positive=self.lower_is_positive,
+            skip_missing=self.skip_missing,
             labeled_negatives=self.labeled_negatives,
             max_train_rows=self.max_train_rows or default.max_train_rows,
             na=self.na,
             categorical=joined(self.categorical),
             seed=self.seed,
             threads=self.threads,
-            only_to_learn=tuple(self.given("classifier", "max_train_rows", "group_column")),
+            only_to_learn=tuple(self.given(*self.only_to_learn)),
         )
 
 
@@ -313,7 +273,7 @@ class EstimationOptions(Seeded, LabelsOption):
     beta: float | None = option(
         "--beta",
         "Estimation",
-        "Share of true positives among the labeled rows, if known; it is then held fixed.",
+        "Share of the labeled rows that are what the labels say, if known; it is then held fixed.",
         type=SHARE,
     )
     purity: float | None = option(
@@ -367,7 +327,8 @@ class EstimationOptions(Seeded, LabelsOption):
         if ignored := self.given(*(own - known)):
             raise UsageError(f"{ignored[0]} does nothing with --method {self.method}")
         chosen = {name: getattr(self, name) for name in own if getattr(self, name) is not None}
-        return Settings(beta=self.beta, seed=self.seed, **chosen)
+        negatives = self.labeled_negatives
+        return Settings(beta=self.beta, seed=self.seed, labeled_negatives=negatives, **chosen)
 
     def _check_ranges(self) -> None:
         """Stop at what cannot be true of α and β together."""
@@ -464,45 +425,9 @@ class EvidenceOptions(Common):
 
         if self.evidence is None:
             return None
-        return Grading(self.evidence, read_rule(self.evidence), self.target_alpha)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ByOption(Common):
-    """Commands that can tell groups of rows apart."""
-
-    by: str | None = option(
-        "--by",
-        "Columns",
-        "Estimate alpha for each group of rows that this column names (gene, charge, tissue), each "
-        "leaning on all the more the smaller it is. The column is kept, and no feature unless "
-        "named as such.",
-        metavar="COLUMN",
-    )
-
-    @property
-    def by_columns(self) -> tuple[str, ...]:
-        """The columns that must be carried through for it."""
-        return () if self.by is None else (self.by,)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupsOption(ByOption):
-    """Commands that write the groups to a file of any name."""
-
-    groups_out: str | None = writes(
-        "--groups-out", "GROUPS", "With --by: the table of groups to write."
-    )
-
-    def check_groups_out(self) -> None:
-        """Stop, before any work is done, where the groups cannot be written."""
-        from .outputs import check_table_target
-
-        if self.groups_out is None:
-            return
-        if self.by is None:
-            raise UsageError("--groups-out goes with --by, which says what groups there are")
-        check_table_target(self.groups_out)
+        grading = Grading(self.evidence, read_rule(self.evidence), self.target_alpha)
+        grading.check()
+        return grading
 
 
 @dataclass(frozen=True, kw_only=True)

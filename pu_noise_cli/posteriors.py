@@ -21,7 +21,7 @@ from .evidence import Level, strengths
 from .rows import Chunk, Rows
 from .scores import Scores, job_writer, scores_batch, scores_schema
 from .shards import Job
-from .sketch import BoolArray, FloatArray, IntArray, Sketch
+from .sketch import BoolArray, FloatArray, IntArray, Sketch, has_gaps
 
 OF_LABELED = ("posterior_labeled",)  # null on unlabeled rows
 TARGET_ALPHA = "target_alpha"  # a column that says for which population the posteriors are
@@ -104,7 +104,7 @@ class DoubtfulRows:
         self, ids: pa.Array, scores: FloatArray, labeled: NDArray[np.bool_], first_row: int
     ) -> None:
         """Rows, all arrays of shape (n,), the first of which is at `first_row` from 0."""
-        candidates, turned = np.flatnonzero(labeled), self.sign * scores
+        candidates, turned = np.flatnonzero(labeled & ~np.isnan(scores)), self.sign * scores
         if len(self.kept) == self.size:
             candidates = candidates[turned[candidates] < self.sign * self.kept[-1].score]
         lowest = candidates[np.argsort(turned[candidates], kind="stable")[: self.size]]
@@ -127,12 +127,13 @@ class DoubtfulRows:
         return merged
 
 
-@dataclass(frozen=True)
+@dataclass
 class PosteriorRows:
     """What was seen of the rows while their posteriors were written."""
 
     unlabeled: IntArray  # (cells,): how many unlabeled rows each cell has
     doubtful: DoubtfulRows
+    missing: int = 0  # rows without a score
     reached: Counter[str] = field(default_factory=Counter)  # unlabeled rows by what is called
 
     @classmethod
@@ -142,6 +143,9 @@ class PosteriorRows:
     def add(self, rows: Rows, chunk: Chunk, scores: FloatArray, cells: IntArray) -> None:
         """Count the rows of a chunk, given their scores and cells, both of shape (n,)."""
         mine = cells if chunk.unlabeled.all() else cells[chunk.unlabeled]
+        if has_gaps(scores):
+            self.missing += int(np.isnan(scores).sum())
+            mine = cells[chunk.unlabeled & ~np.isnan(scores)]
         self.unlabeled[:] += np.bincount(mine, minlength=len(self.unlabeled))
         if chunk.labeled.any():
             self.doubtful.add(rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
@@ -176,7 +180,7 @@ class WritePosteriors:
         schema = scores_schema(job.part, scored.with_set, fields)
         with job_writer(job, schema) as write:
             for chunk, scores in scored.chunks([*job.part.carried, "score"]):
-                arrays = self.arrays(names, chunk, self.sketch.cells_of(scores))
+                arrays = self.arrays(names, chunk, scores)
                 write(scores_batch(job.part, chunk, scores, schema, arrays))
                 self.saw(found, job.part, chunk, scores)
                 done(len(scores))
@@ -186,11 +190,11 @@ class WritePosteriors:
         """The columns, beside the score, that are read of rows whose posteriors are there."""
         return rows.id_columns
 
-    def arrays(self, names: Sequence[str], chunk: Chunk, cells: IntArray) -> list[pa.Array]:
-        """The named columns of the rows of a chunk, given their cells."""
+    def arrays(self, names: Sequence[str], chunk: Chunk, scores: FloatArray) -> list[pa.Array]:
+        """The named columns of the rows of a chunk, null where they have no score."""
+        cells = self.sketch.cells_of(scores)
         return [
-            at_places(self.columns[name], cells, chunk.labeled if name in OF_LABELED else None)
-            for name in names
+            at_places(self.columns[name], cells, known_rows(name, chunk, scores)) for name in names
         ]
 
     def saw(self, found: PosteriorRows, rows: Rows, chunk: Chunk, scores: FloatArray) -> None:
@@ -202,12 +206,22 @@ class WritePosteriors:
         return PosteriorRows(
             np.sum([found.unlabeled for found in results], axis=0),
             DoubtfulRows.merge([found.doubtful for found in results]),
+            sum(found.missing for found in results),
             sum((found.reached for found in results), Counter()),
         )
 
 
-def at_places(values: NDArray[Any], places: IntArray, known: BoolArray | None = None) -> pa.Array:
-    """The values at some places, null where they are not known; the latter of one shape."""
+def known_rows(name: str, chunk: Chunk, scores: FloatArray) -> BoolArray | None:
+    """The rows of a chunk that have a value in a column, shape (n,); None where all have."""
+    scored = ~np.isnan(scores) if has_gaps(scores) else None
+    if name not in OF_LABELED:
+        return scored
+    return chunk.labeled if scored is None else chunk.labeled & scored
+
+
+def at_places(values: NDArray[Any], places: IntArray, known: BoolArray | None) -> pa.Array:
+    """The values at some places, null where they are not known; the latter both of shape (n,)."""
+    missing = None if known is None else ~known
     if values.dtype.kind == "U":
-        return pa.array(values).take(pa.array(places))
-    return pa.array(values[places], mask=None if known is None else ~known)
+        return pa.array(values).take(pa.array(places, mask=missing))
+    return pa.array(values[places], mask=missing)

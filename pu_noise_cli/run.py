@@ -21,12 +21,12 @@ from .groups import Groups, estimate_groups
 from .notices import Notice
 from .outputs import check_target, write_json, write_text
 from .posteriors import PosteriorRequest, WritePosteriors, posterior_columns
-from .provenance import NAME, DigestFiles, digests_of, files_of_run, provenance
+from .provenance import NAME, digests_of, files_of_run, provenance
 from .report.aggregates import PosteriorCurve
 from .report.content import content_of_run
 from .report.page import render
 from .rows import Rows
-from .scores import Scores
+from .scores import GatherGroups, Scores
 from .shards import begin, check_sharded_target
 from .signals import held
 from .staging import mark_unfinished, staged, unmark
@@ -135,27 +135,30 @@ def _run(
     """The steps of a run; documents and tables go to two folders, tables' names end in `suffix`."""
     folder, of_tables = folders
     scores, model = f"{of_tables}/scores{suffix}", str(folder / "model.punoise")
-    analysis = analyse(rows, settings.request, engine, scores, model)
+    analysis = analyse(rows, settings.request, engine, scores, model, digests=True)
     prior, sketch = analysis.prior, analysis.sketch
     write_json(str(folder / "prior.json"), prior.to_json())
     shares, _ = prior.shares(sketch)
     calibration = calibrate(sketch, shares)
-    held = bounds(calibration, DEFAULT_CALIBRATOR, prior.seed)
+    groups = None
+    if rows.group_column is not None and (settings.grading or not analysis.trained.learned):
+        groups = engine.gather(GatherGroups(analysis.trained.scorer), rows, "groups")
+        calibration = replace(calibration, notices=(*calibration.notices, *groups.notices))
+    held = bounds(calibration, DEFAULT_CALIBRATOR, prior.seed, groups)
     thresholds = _thresholds(calibration, held, settings)
     levels = [] if thresholds is None else thresholds.graded
     request = PosteriorRequest(levels=levels, target_alpha=settings.target_alpha)
     columns = posterior_columns(calibration, request, held)
     step = WritePosteriors(sketch, columns, prior.labeled_negatives)
     scored = Scores.open(scores).rows
-    groups = _groups(scored, calibration, held, settings, engine)
-    if groups is not None:
-        step = WriteGroupPosteriors(sketch, columns, prior.labeled_negatives, groups)
-        of_groups = f"groups.{settings.table_format}"
-        groups.write(str(folder / of_groups), settings.request.transform.lower_is_positive)
+    by_group = _by_group(scored, calibration, held, settings, engine)
+    if by_group is not None:
+        step = WriteGroupPosteriors(sketch, columns, prior.labeled_negatives, by_group)
+        of_groups = str(folder / f"groups.{settings.table_format}")
+        by_group.write(of_groups, settings.request.transform.lower_is_positive)
     found = engine.write(step, scored, "posterior", f"{of_tables}/posterior{suffix}")
-    digests = engine.gather(DigestFiles(), rows, "digest")
     execution = {**settings.execution, "seconds": engine.seconds}
-    made_of = provenance(rows, digests, analysis.trained, settings.options, execution)
+    made_of = provenance(rows, analysis.trained, settings.options, execution)
     if thresholds is not None:
         dataset = prior.sample or made_of["score_column"] or "score"
         for name in THRESHOLDS:
@@ -164,7 +167,7 @@ def _run(
         calibration, settings.target_alpha, held.posterior(settings.target_alpha)
     )
     content = content_of_run(prior, calibration, found.doubtful, made_of, by_score, thresholds)
-    content = replace(content, groups=None if groups is None else groups.groups)
+    content = replace(content, groups=None if by_group is None else by_group.groups)
     write_text(str(folder / "report.html"), render(content))
     tables = MANIFESTS if suffix == "/" else [f"{name[:-1]}{suffix}" for name in SHARDED]
     documents = digests_of(folder, (*DOCUMENTS, *THRESHOLDS, *GROUPS))
@@ -173,7 +176,7 @@ def _run(
     return RunOutput(analysis, calibration, thresholds, content.groups)
 
 
-def _groups(
+def _by_group(
     scored: Rows, calibration: Calibration, held: Bounds, settings: RunSettings, engine: Engine
 ) -> GroupPosteriors | None:
     """What scores say in each group, if there are any."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 from .encoding import Column, Encoding
 from .engine import Engine, RowsDone
 from .errors import InputError, UsageError
+from .grouped import NO_GROUPS, GroupCopies
 from .notices import Notice
 from .outputs import WriteBatch, table_writer
 from .rows import OWN_COLUMNS, Chunk, Rows
@@ -40,7 +41,9 @@ class Scores:
     rows: Rows
 
     @classmethod
-    def open(cls, name: str, with_set: bool | None = True) -> Scores:
+    def open(
+        cls, name: str, with_set: bool | None = True, group_column: str | None = None
+    ) -> Scores:
         """The rows of a file; by default they must have a set, with None they may."""
         table = open_table(name)
         if with_set is None:
@@ -52,6 +55,7 @@ class Scores:
             [table],
             features=["score"],
             id_columns=ids,
+            group_column=group_column,
             label_column="set" if with_set else None,
             keep=[c for c in table.columns if c not in ids and c not in OWN_COLUMNS],
         )
@@ -76,9 +80,9 @@ class Scores:
             raise InputError(f"{self.name}: its metadata are damaged") from error
 
     def chunks(self, columns: Sequence[str] = ("score",)) -> Iterator[tuple[Chunk, FloatArray]]:
-        """The rows in order with their scores, all of them finite."""
+        """The rows in order with their scores, which are finite, or NaN where there is none."""
         for chunk in self.rows.chunks(columns):
-            yield chunk, _finite_scores(chunk)
+            yield chunk, _scores(chunk)
 
     def sketch(self, done: RowsDone = lambda rows: None) -> Sketch:
         """The sketch of all scores, in one pass."""
@@ -91,20 +95,17 @@ class Scores:
     def checked_sketch(self, engine: Engine) -> Sketch:
         """The sketch of all scores, of which there must be enough to estimate from."""
         sketch = engine.gather(SketchScores(), self.rows, "sketch")
-        check_sizes(self.name, sketch.counts.sum(0))
+        check_sizes(self.name, sketch.counts.sum(0), sketch.missing)
         return sketch
 
 
-def _finite_scores(chunk: Chunk) -> FloatArray:
+def _scores(chunk: Chunk) -> FloatArray:
     column = chunk.batch["score"]
     if pa.types.is_float64(column.type) and column.null_count == 0:  # without a copy
         scores = np.asarray(column)
         if len(scores) == 0 or np.isfinite([scores.min(), scores.max()]).all():
             return scores
-    scores = SCORE_COLUMN.encode(chunk)[:, 0]
-    if np.isnan(scores).any():
-        raise chunk.error("score", "has no value", int(np.isnan(scores).argmax()))
-    return scores
+    return SCORE_COLUMN.encode(chunk)[:, 0]
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,33 @@ class SketchScores:
     @staticmethod
     def merge(results: Sequence[Sketch]) -> Sketch:
         return Sketch.merge(results)
+
+
+@dataclass(frozen=True)
+class GatherGroups:
+    """Finds bootstrap samples of the groups of rows: of SCORES, or of tables that it scores."""
+
+    scorer: HonestScorer | None = None
+
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> GroupCopies:
+        found = NO_GROUPS
+        for chunk, scores in self._scored(job.part, threads):
+            groups = job.part.groups(chunk)
+            assert groups is not None  # who wants this names the column
+            known = np.isfinite(scores)
+            mine = (scores[known], chunk.sets[known], groups.filter(pa.array(known)))
+            found = GroupCopies.merge([found, GroupCopies.of_rows(*mine)])
+            done(len(scores))
+        return found
+
+    def _scored(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, FloatArray]]:
+        if self.scorer is not None:
+            return self.scorer.score_all(rows, threads)
+        return Scores(rows).chunks([*rows.carried, "score"])
+
+    @staticmethod
+    def merge(results: Sequence[GroupCopies]) -> GroupCopies:
+        return GroupCopies.merge(results)
 
 
 @dataclass(frozen=True)
@@ -136,8 +164,14 @@ class WriteScores:
             save_model(StoredModel(self.scorer.model, scorer=self.scorer), file)
         else:
             save_model(StoredModel(self.scorer), file)
-        columns = json.dumps([rows.id_columns, rows.label_column, rows.kept])
+        columns = json.dumps([rows.id_columns, rows.label_column, rows.label_values, rows.kept])
         return hashlib.sha256(file.getvalue() + columns.encode()).hexdigest()
+
+    @property
+    def skips(self) -> bool:
+        """Whether rows may have no score."""
+        scorer = self.scorer
+        return (scorer.model if isinstance(scorer, HonestScorer) else scorer).skip_missing
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> Sketch:
         with_set = isinstance(self.scorer, HonestScorer)
@@ -148,8 +182,9 @@ class WriteScores:
         schema = scores_schema(job.part, with_set).with_metadata(metadata)
         with job_writer(job, schema) as write:
             for chunk, scores in self._scored(job.part, threads):
-                if not np.isfinite(scores).all():
-                    row = int(np.isfinite(scores).argmin())
+                bad = ~np.isfinite(scores) & ~(np.isnan(scores) & self.skips)
+                if bad.any():
+                    row = int(bad.argmax())
                     raise chunk.error(job.part.features[0], "and the others have no score", row)
                 write(scores_batch(job.part, chunk, scores, schema))
                 builder.add(scores, chunk.sets)
@@ -170,8 +205,10 @@ class WriteScores:
 
 def write_training_scores(
     rows: Rows, scorer: HonestScorer, of: int | None, threads: int, out: str
-) -> int:
-    """Score files of the tables that a scorer was trained on; returns the number of their rows.
+) -> tuple[int, int]:
+    """Score files of the tables that a scorer was trained on.
+
+    Returns the number of their rows, and of those that have no score.
 
     `of` is the set whose table they are of, None where one table held all sets.
     """
@@ -195,7 +232,7 @@ def write_training_scores(
         part = [table.only(()) for _ in scorer.files]
         part[position] = table.only([shard], file.first_row)
         parts.append((replace(rows, tables=tuple(part), sets=scorer.sets), file))
-    count = 0
+    count = missing = 0
     schema = scores_schema(rows, with_set=True)
     with table_writer(out, schema, UNIQUE_COLUMNS) as write:
         for part_rows, file in parts:
@@ -203,12 +240,13 @@ def write_training_scores(
             for chunk, scores in scorer.score_all(part_rows, threads):
                 write(scores_batch(part_rows, chunk, scores, schema))
                 seen += len(scores)
+                missing += int(np.isnan(scores).sum())
             if seen != file.rows:
                 raise InputError(
                     f"{file.name}: has {seen} rows, and had {file.rows} when the model was trained"
                 )
             count += seen
-    return count
+    return count, missing
 
 
 def id_columns(columns: Sequence[str]) -> tuple[str, ...]:
@@ -232,7 +270,13 @@ def scores_batch(
     of_set = []
     if "set" in schema.names:
         of_set = [SET_NAMES.take(pa.array(chunk.sets))]
-    arrays = [*rows.id_parts(chunk), *of_set, pa.array(scores), *more, *rows.carry(chunk)]
+    arrays = [
+        *rows.id_parts(chunk),
+        *of_set,
+        pa.array(scores, from_pandas=True),
+        *more,
+        *rows.carry(chunk),
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

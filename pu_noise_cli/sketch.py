@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from .errors import UsageError
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -68,6 +70,7 @@ class Sketch:
     edges: FloatArray  # (cells,)
     counts: IntArray  # (cells, 3): rows of each set
     level: int = 0  # bits dropped from the scores; at 0 they are exact
+    missing: int = 0  # further rows, which have no score
 
     @classmethod
     def of(
@@ -87,14 +90,18 @@ class Sketch:
         return cls(distinct, counts)._at_level(0)._coarsened()
 
     @classmethod
-    def merge(cls, sketches: Iterable[Sketch]) -> Sketch:
-        """The sketch of all rows that the given sketches were made of."""
+    def merge(cls, sketches: Iterable[Sketch], most: int = MAX_CELLS) -> Sketch:
+        """The sketch of all rows that the given sketches were made of, with at most so many cells.
+
+        The number must be the same for all sketches that are to add up.
+        """
         parts = list(sketches)
         stacked = cls(
             np.concatenate([part.edges for part in parts]),
             np.concatenate([part.counts for part in parts]),
+            missing=sum(part.missing for part in parts),
         )
-        return stacked._at_level(max(part.level for part in parts))._coarsened()
+        return stacked._at_level(max(part.level for part in parts))._coarsened(most)
 
     @cached_property
     def scores(self) -> FloatArray:
@@ -152,7 +159,12 @@ class Sketch:
         return float(self.labeled @ below / (self.n_labeled * int(rows.sum())))
 
     def cells_of(self, scores: FloatArray) -> IntArray:
-        """The cell each score falls in, shape (n,): its own, or the nearest there is."""
+        """The cell each score falls in, shape (n,): its own, or the nearest there is.
+
+        Where there is no score (NaN) it is some cell.
+        """
+        if has_gaps(scores):
+            scores = np.nan_to_num(scores)
         if self.level < DENSE_LEVEL or len(scores) <= MAX_CELLS:  # for these a table does not pay
             return self._nearest(scores)
         cells = self._table[_table_index(scores, self.level)] - 1
@@ -197,9 +209,12 @@ class Sketch:
 
         Shares stay shares.
         """
+        if self.n_negative:
+            raise UsageError("labeled negatives and known negatives do not go together")
         shares = len(self.edges) > 0 and self.edges[0] >= 0 and self.edges[-1] <= 1
         scores = self.scores[::-1]
-        return Sketch(1.0 - scores if shares else -scores, self.counts[::-1].copy())
+        turned = 1.0 - scores if shares else -scores
+        return Sketch(turned, self.counts[::-1].copy(), missing=self.missing)
 
     def _at_level(self, level: int) -> Sketch:
         """These rows on the grid of a level at least as coarse as their own, cells in order."""
@@ -208,13 +223,13 @@ class Sketch:
         edges = edges[order]
         first = np.flatnonzero(_is_first(edges))
         counts = np.add.reduceat(self.counts[order], first) if len(first) else self.counts
-        return Sketch(edges[first], counts, level)
+        return Sketch(edges[first], counts, level, self.missing)
 
-    def _coarsened(self) -> Sketch:
-        """This sketch on the finest grid that leaves it at most MAX_CELLS cells."""
+    def _coarsened(self, most: int = MAX_CELLS) -> Sketch:
+        """This sketch on the finest grid that leaves it at most so many cells."""
 
         def too_many(level: int) -> bool:
-            return int(_is_first(_on_grid(self.edges, level)).sum()) > MAX_CELLS
+            return int(_is_first(_on_grid(self.edges, level)).sum()) > most
 
         if not too_many(self.level):
             return self
@@ -223,6 +238,11 @@ class Sketch:
             middle = (low + high) // 2
             low, high = (middle, high) if too_many(middle) else (low, middle)
         return self._at_level(high)
+
+
+def has_gaps(scores: FloatArray) -> bool:
+    """Whether some rows have no score (NaN)."""
+    return len(scores) > 0 and bool(np.isnan(scores.min()))
 
 
 def _counted(places: IntArray, sets: SetArray, n: int) -> IntArray:
@@ -249,7 +269,15 @@ class SketchBuilder:
         self._counts = np.zeros((1, len(SETS)), np.int64)  # rows since, by cell from 1
 
     def add(self, scores: FloatArray, sets: SetArray) -> None:
-        """Count rows with finite scores and the codes of their sets, shapes (n,) and (n,)."""
+        """Count rows with their scores, NaN where there is none, and the codes of their sets.
+
+        Both have shape (n,).
+        """
+        if has_gaps(scores):
+            known = ~np.isnan(scores)
+            missing = self._aside.missing + len(scores) - int(known.sum())
+            self._aside = replace(self._aside, missing=missing)
+            scores, sets = scores[known], sets[known]
         sketch = self._sketch
         if sketch.level < DENSE_LEVEL:
             self._merge(Sketch.of_rows(scores, sets))

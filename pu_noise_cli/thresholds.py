@@ -46,6 +46,7 @@ class Threshold:
     reached: Reached | None
     n_unlabeled: int = 0
     n_labeled: int = 0
+    n_negatives: int = 0
 
     def to_row(self) -> dict[str, Any]:
         """The row of THRESHOLDS."""
@@ -122,7 +123,7 @@ class Thresholds:
             "levels": [_finite(threshold.to_row()) for threshold in self.levels],
             "provenance": {
                 "rule": self.grading.name,
-                "source": self.grading.rule.get("source"),
+                "source": self.grading.source,
                 "confidence": ONE_SIDED,
                 "target_alpha": self.grading.target_alpha,
                 "method": method,
@@ -130,6 +131,7 @@ class Thresholds:
                 "beta": shares.beta,
                 "n_labeled": sketch.n_labeled,
                 "n_unlabeled": sketch.n_unlabeled,
+                "n_negatives": sketch.n_negative,
             },
         }
 
@@ -162,7 +164,7 @@ def _thresholds(
         )
         stronger[level.against] = begins
         rows = slice(None, cell + 1) if level.against else slice(cell, None)
-        counts = (int(counts[rows].sum()) for counts in (sketch.unlabeled, sketch.labeled))
+        counts = sketch.counts[rows].sum(0).tolist()  # in the order of the sets
         found[level.name] = Threshold(level, reached, *counts)
     return [found[level.name] for level in ranked]
 

@@ -51,7 +51,7 @@ def genes(
 def pooled(frame: pd.DataFrame, labeled_negatives: bool = False) -> dict[str, tuple[float, ...]]:
     """α and its interval, and the shift, of each gene and of OTHER."""
     sketch = Sketch.of_rows(frame.s.to_numpy(), frame.known.to_numpy(np.int8))
-    prior = estimate_prior(sketch, "auto", Settings(), labeled_negatives=labeled_negatives)
+    prior = estimate_prior(sketch, "auto", Settings(labeled_negatives=labeled_negatives))
     shares, _ = prior.shares(sketch)
     calibration = calibrate(sketch, shares)
     bins = Bins.of(calibration)
@@ -374,3 +374,18 @@ def test_too_many_groups_are_told(tables, punoise, tmp_path, monkeypatch):
     assert 2 <= len(found) <= 5
     assert "large" in set(found.group)
     assert found.n_unlabeled.sum() == 4420
+
+
+def test_rows_without_a_score_have_no_posterior_and_count_nowhere(punoise, tmp_path):
+    frame = genes(1).drop(columns=["y", "alpha"])
+    frame.loc[::50, "s"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    table = ("--table", tmp_path / "t.csv", "--label-column", "known", *BY)
+    more = ("--missing-score", "skip", "--evidence", "acmg", "--out-dir", tmp_path / "run")
+    punoise("run", *table, *more)
+    rows = pd.read_parquet(tmp_path / "run" / "posterior.parquet")
+    gaps = frame.s.isna().to_numpy()
+    for column in ("posterior", "lr", "fdr", "evidence"):
+        np.testing.assert_array_equal(rows[column].isna(), gaps)
+    found = pd.read_parquet(tmp_path / "run" / "groups.parquet")
+    assert found.n_unlabeled.sum() == ((frame.known == 0) & ~gaps).sum()

@@ -4,12 +4,14 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from pu_noise_cli.bounds import bounds
 from pu_noise_cli.calibration import Shares, calibrate
 from pu_noise_cli.evidence import Grading
 from pu_noise_cli.files import read_rule
+from pu_noise_cli.grouped import GroupCopies, _digests, _weights
 from pu_noise_cli.sketch import Sketch
 from pu_noise_cli.thresholds import Thresholds
 
@@ -205,6 +207,24 @@ def test_report_draws_evidence(punoise, scores, tmp_path):
     punoise("report", "--prior", prior, "--evidence", "acmg", "--out", page, expect=2)
 
 
+def test_a_rule_of_ones_own_has_codes_points_and_a_source(punoise, scores, tmp_path):
+    level = {"name": "worth a look", "code": "WL", "lr": 1.5, "points": 3}
+    rule = {"schema": "punoise.evidence/1", "source": 7, "levels": [level]}
+    (tmp_path / "rule.json").write_text(json.dumps(rule))
+    graded = ("--evidence", tmp_path / "rule.json", "--thresholds", tmp_path / "t.json")
+    more = ("--alpha", 0.3, "--out", tmp_path / "p.tsv")
+    punoise("posterior", "--scores", scores, *graded, *more)
+    found = json.loads((tmp_path / "t.json").read_text())
+    (row,) = found["levels"]
+    assert (row["level"], row["points"], found["point_ranges"]) == ("WL", 3, {})
+    assert found["provenance"]["source"] is None
+    assert found["dataset"] == "scores"
+    for bad in ({"points": 1}, {"points": {"exponent": 0, "most": 8}}, {"levels": [{}]}):
+        (tmp_path / "rule.json").write_text(json.dumps(rule | bad))
+        result = punoise("posterior", "--scores", scores, *graded, *more, expect=3)
+        assert "rule.json" in result.err
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -217,3 +237,168 @@ def test_report_draws_evidence(punoise, scores, tmp_path):
 def test_options_that_do_nothing_are_refused(options, punoise, scores, tmp_path):
     out = ("--alpha", 0.2, "--out", tmp_path / "p.tsv")
     punoise("posterior", "--scores", scores, *out, *options, expect=2)
+
+
+def test_bounds_reach_zero_and_one_where_rows_are_few(found):
+    calibration, held = found
+    (low, high), (own_low, own_high) = held.lr, held.own
+    assert (low[0], own_low[0]) == (0, 0)
+    assert (high[-1], own_high[-1]) == (np.inf, 1)
+    assert 0 < own_low[len(low) // 2] < own_high[len(low) // 2] < 1
+    for bounds_on in (low, high, own_low, own_high):
+        assert (np.diff(bounds_on[np.isfinite(bounds_on)]) >= 0).all()
+    wider = held.widened(calibration, np.full(len(low), 2.0))
+    assert (wider.own[0] <= own_low).all()
+    assert (wider.own[1] >= own_high).all()
+    same = held.widened(calibration, np.ones(len(low)))
+    np.testing.assert_allclose(same.own, held.own, atol=1e-12)
+    np.testing.assert_allclose(same.lr[0], low)
+
+
+def test_bounds_hold_as_often_as_they_say():
+    """At five scores of forty samples, α and β known: about one bound in twenty fails."""
+    x = np.array([-0.5, 0.25, 1.0, 1.75, 2.5])
+    missed = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        sketch = Sketch.of(scores_of(rng, 600, 0.9), scores_of(rng, 2000, 0.3))
+        low, high = bounds(calibrate(sketch, KNOWN), "isotonic", 0).lr
+        cells = sketch.cells_of(x)
+        missed += [*(low[cells] > np.exp(2 * x - 2)), *(high[cells] < np.exp(2 * x - 2))]
+    assert 0.01 < np.mean(missed) < 0.08
+
+
+# Rows in groups
+
+
+def in_genes(rng, n, share, genes, alike):
+    """Scores and genes: of their variance, `alike` is between genes; classes are alike too."""
+    gene = rng.integers(genes, size=n)
+    effect, leaning = rng.normal(size=(2, genes))
+    latent = np.sqrt(0.5) * leaning[gene] + np.sqrt(0.5) * rng.normal(size=n)
+    positive = latent < np.quantile(latent, share)
+    noise = np.sqrt(alike) * effect[gene] + np.sqrt(1 - alike) * rng.normal(size=n)
+    return 2 * positive + noise, gene
+
+
+@pytest.fixture(scope="module")
+def genes():
+    rng = np.random.default_rng(3)
+    x, gene = in_genes(rng, 1000, 0.9, 40, 0.6)
+    y, other = in_genes(rng, 4000, 0.2, 40, 0.6)
+    sets = np.repeat([1, 0], [1000, 4000]).astype(np.int8)
+    return np.concatenate([x, y]), sets, np.concatenate([gene, other])
+
+
+def width(scores, sets, names):
+    calibration = calibrate(Sketch.of_rows(scores, sets), Shares(0.2, 0.9, of_these_rows=False))
+    copies = GroupCopies.of_rows(scores, sets, pa.array(list(map(str, names))))
+    low, high = bounds(calibration, "isotonic", 0, copies).posterior()
+    return (high - low).mean()
+
+
+def test_bounds_are_wider_where_rows_of_a_group_are_alike(genes):
+    scores, sets, gene = genes
+    alike = width(scores, sets, gene)
+    alone = width(scores, sets, np.arange(len(scores)))
+    shuffled = width(scores, sets, np.random.default_rng(0).permutation(gene))
+    assert alike > 1.4 * shuffled
+    assert shuffled < 1.3 * alone
+
+
+def test_groups_may_come_in_any_parts(genes):
+    scores, sets, gene = genes
+    names = pa.array([f"gene {g}" for g in gene])
+    whole = GroupCopies.of_rows(scores, sets, names)
+    cuts = [slice(0, 700), slice(700, 701), slice(701, None)]
+    parts = [GroupCopies.of_rows(scores[c], sets[c], names[c]) for c in cuts]
+    merged = GroupCopies.merge([parts[2], GroupCopies.merge([parts[0], parts[1]])])
+    np.testing.assert_array_equal(merged.wide.edges, whole.wide.edges)
+    np.testing.assert_array_equal(merged.wide.counts, whole.wide.counts)
+    assert len(whole.wide.edges) <= 512
+    rows, copies = whole.sketches()
+    assert rows.n_labeled == 1000
+    assert len(copies) == 100
+    assert np.mean([copy.n_unlabeled for copy in copies]) == pytest.approx(4000, rel=0.06)
+    assert whole.notices == ()
+    few = GroupCopies.of_rows(scores, sets, pa.array([f"{g % 7}" for g in gene]))
+    assert [notice.code for notice in few.notices] == ["few-groups"]
+    assert "7 groups" in few.notices[0].message
+
+
+def test_a_weight_is_poisson_and_of_the_name_alone():
+    weights = _weights(_digests([str(i) for i in range(5000)]))
+    assert (weights[:, 0] == 1).all()
+    drawn = weights[:, 1:]
+    assert drawn.mean() == pytest.approx(1, abs=0.01)
+    assert drawn.var() == pytest.approx(1, abs=0.02)
+    assert (drawn == 0).mean() == pytest.approx(np.exp(-1), abs=0.005)
+    np.testing.assert_array_equal(_weights(_digests(["17"]))[0], weights[17])
+
+
+def test_genes_on_the_command_line(punoise, genes, tmp_path):
+    scores, sets, gene = genes
+    frame = pd.DataFrame({"known": sets, "revel": scores, "gene": [f"g{g}" for g in gene]})
+    frame.to_csv(tmp_path / "variants.csv", index=False)
+    table = ("--table", tmp_path / "variants.csv", "--label-column", "known")
+    graded = ("--score-column", "revel", "--alpha", 0.2, "--beta", 0.9, "--evidence", "acmg")
+    for name, more in (("plain", ()), ("genes", ("--group-column", "gene"))):
+        punoise("run", *table, *graded, *more, "--out-dir", tmp_path / name)
+    plain, by_gene = (
+        pd.read_csv(tmp_path / name / "thresholds.tsv", sep="\t", index_col="level")
+        for name in ("plain", "genes")
+    )
+    assert by_gene.loc["PP3_Moderate", "n_labeled"] < plain.loc["PP3_Moderate", "n_labeled"]
+    own = frame.assign(id=frame.index, set=np.where(sets == 1, "labeled", "unlabeled"))
+    own.rename(columns={"revel": "score"}).to_csv(tmp_path / "scores.csv", index=False)
+    files = ("--scores", tmp_path / "scores.csv", "--out", tmp_path / "p.tsv")
+    prior = ("--alpha", 0.2, "--beta", 0.9, "--group-column", "gene")
+    punoise("posterior", *files, *prior, expect=2)
+    out = ("--evidence", "acmg", "--thresholds", tmp_path / "t.tsv")
+    punoise("posterior", *files, *prior, *out)
+    assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "genes/thresholds.tsv").read_bytes()
+    result = punoise("estimate-prior", *table, *graded[:2], "--group-column", "gene", expect=2)
+    assert "--group-column does nothing here" in result.err
+
+
+def test_thresholds_are_the_same_bytes_from_shards(punoise, genes, tmp_path):
+    scores, sets, gene = genes
+    frame = pd.DataFrame({"revel": scores, "gene": [f"g{g}" for g in gene]})
+    (tmp_path / "u").mkdir()
+    frame[sets == 1].to_parquet(tmp_path / "l.parquet", index=False)
+    frame[sets == 0].to_parquet(tmp_path / "u.parquet", index=False)
+    for i, part in enumerate(np.array_split(np.flatnonzero(sets == 0), 3)):
+        frame.iloc[part].to_parquet(tmp_path / f"u/{i}.parquet", index=False)
+    common = ("--group-column", "gene", "--evidence", "acmg", "--alpha", 0.2, "--beta", 0.9)
+    labeled = ("--labeled", tmp_path / "l.parquet")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    punoise("run", *labeled, "--unlabeled", tmp_path / "u.parquet", *common, "--out-dir", whole)
+    shards = ("--unlabeled", tmp_path / "u", "--shards", "--threads", 2)
+    punoise("run", *labeled, *shards, *common, "--out-dir", parts)
+    for name in ("thresholds.tsv", "thresholds.json"):
+        assert (whole / name).read_bytes() == (parts / name).read_bytes()
+
+
+# Labels in words of one's own
+
+
+def test_label_values(punoise, variants, tmp_path):
+    frame = pd.read_csv(variants)
+    known = frame["known"] == 1
+    words = np.where(known, "P,clinvar", np.where(frame.index % 10 == 0, "B", ""))
+    frame.assign(known=words).to_csv(tmp_path / "words.csv", index=False)
+    table = ("--table", tmp_path / "words.csv", "--label-column", "known", "--lower-is-positive")
+    values = ("--labeled-value", "P", "--negative-value", "B,LB")
+    punoise("estimate-prior", *table, *values, "--out", tmp_path / "p.json")
+    found = json.loads((tmp_path / "p.json").read_text())
+    assert (found["n_labeled"], found["n_negatives"]) == (800, (words == "B").sum())
+    assert found["n_unlabeled"] == (words == "").sum()
+    result = punoise("estimate-prior", *table, expect=3)
+    assert "P,clinvar" in result.err
+    clash = punoise("estimate-prior", *table, *values[:2], "--negative-value", "clinvar", expect=3)
+    assert "labeled and negative" in clash.err
+    assert "row 1" in clash.err
+    punoise("estimate-prior", *table, *values[2:], expect=2)
+    punoise("estimate-prior", *table, "--labeled-value", "P", "--negative-value", "P", expect=2)
+    two = ("--labeled", variants, "--unlabeled", variants)
+    punoise("estimate-prior", *two, *values, expect=2)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from ..console import Console
 from ..errors import InputError, UsageError
-from ..options import EvidenceOptions, GroupsOption, PriorSource, ShardsOptions
+from ..options import EvidenceOptions, PriorSource, ShardsOptions
 from ..parameters import NUMBER, SHARE, command, flag, option, reads, writes
+from ..table_options import GroupsOption
 from .parts import merged
 from .prior import tell_groups
 
@@ -45,6 +47,12 @@ class PosteriorOptions(PriorSource, EvidenceOptions, GroupsOption, ShardsOptions
         "GROUPS",
         "With --by: the groups as estimated elsewhere; by default from these scores.",
     )
+    group_column: str | None = option(
+        "--group-column",
+        "Posterior",
+        "With --bounds or --evidence: a column of SCORES; rows of one group are alike.",
+        metavar="NAME",
+    )
     bounds: bool = flag("--bounds", "Posterior", "Add one-sided 95 % bounds on the posterior.")
     fdr: float | None = option(
         "--fdr", "Posterior", "Add a column 'call': true where the fdr is at most this.", type=SHARE
@@ -73,20 +81,23 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     """
     from ..bounds import bounds
     from ..calibration import calibrate
+    from ..diagnosis import missing_scores
     from ..engine import open_engine
     from ..group_posteriors import WriteGroupPosteriors
     from ..groups import check_by
     from ..posteriors import PosteriorRequest, WritePosteriors, posterior_columns
-    from ..scores import Scores
+    from ..scores import GatherGroups, Scores
     from ..thresholds import Thresholds
 
     _check_use(given)
     prior, grading = given.read_prior(), given.grading()
     may_lack_set = given.sketch is not None
-    scored = Scores.open(given.scores, with_set=None if may_lack_set else given.model is None)
+    with_set = None if may_lack_set else given.model is None
+    scored = Scores.open(given.scores, with_set, given.group_column)
     given.check_table_out(given.out, scored.rows)
     if given.by is not None:
         check_by(scored.rows, given.by)
+    groups = None
     with open_engine(given.dask, given.threads, console, given.resume) as engine:
         sketch = _calibration_sketch(given, scored, engine)
         shares, notices = prior.shares(sketch)
@@ -95,7 +106,12 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
         request = PosteriorRequest(
             given.bounds, given.fdr, levels, given.target_alpha, given.calibrator, given.seed
         )
-        held = bounds(calibration, given.calibrator, given.seed) if request.bounded else None
+        if given.group_column is not None:
+            groups = engine.gather(GatherGroups(), scored.rows, "groups")
+            notices = (*notices, *groups.notices)
+        held = None
+        if request.bounded:
+            held = bounds(calibration, given.calibrator, given.seed, groups)
         columns = posterior_columns(calibration, request, held)
         step = WritePosteriors(sketch, columns, prior.labeled_negatives)
         by_group = _by_group(given, scored, calibration, held, engine)
@@ -103,19 +119,16 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
             step = WriteGroupPosteriors(sketch, columns, prior.labeled_negatives, by_group)
         found = engine.write(step, scored.rows, "posterior", given.out)
     if by_group is not None:
-        if given.groups_out is not None:
-            by_group.write(given.groups_out, given.lower_is_positive)
-        tell_groups(by_group.groups, console)
+        _conclude_groups(given, by_group, found, console)
         notices = (*notices, *by_group.groups.notices)
     if given.thresholds is not None and grading is not None and held is not None:
         thresholds = Thresholds.of(calibration, held, grading, given.lower_is_positive)
-        thresholds.write(given.thresholds, prior.name(given.scores), prior.method)
+        dataset = prior.sample or PurePath(given.scores).name.split(".")[0]
+        thresholds.write(given.thresholds, dataset, prior.method)
         tell_thresholds(thresholds, console)
     if by_group is None:
         _tell_calls(given, levels, columns, found, console)
-    else:
-        _tell_calls_by_group(given, by_group, found, console)
-    notices = (*notices, *calibration.notices)
+    notices = (*notices, *calibration.notices, *missing_scores(found.missing))
     console.warn(notices)
     given.check_strict(notices)
 
@@ -133,6 +146,11 @@ def _check_use(given: PosteriorOptions) -> None:
     new = given.model is not None or given.sketch is not None
     if given.by is not None and given.groups is None and new:
         raise UsageError("--by needs --groups where the scores to calibrate by are others")
+    if given.group_column is not None:
+        if not (given.bounds or given.evidence):
+            raise UsageError("--group-column goes with --bounds or --evidence")
+        if given.model is not None or given.sketch is not None:
+            raise UsageError("--group-column is for the scores that are calibrated by")
     if given.thresholds is None:
         if given.lower_is_positive and given.groups_out is None:
             raise UsageError("--lower-is-positive goes with --thresholds or --groups-out")
@@ -177,11 +195,15 @@ def _by_group(
     return GroupPosteriors(groups, calibration, held, given.grading(), given.fdr)
 
 
-def _tell_calls_by_group(
+def _conclude_groups(
     given: PosteriorOptions, by_group: GroupPosteriors, found: PosteriorRows, console: Console
 ) -> None:
+    """Write the groups where that is wanted, and tell how many rows are called by theirs."""
     from ..group_posteriors import CALLED
 
+    if given.groups_out is not None:
+        by_group.write(given.groups_out, given.lower_is_positive)
+    tell_groups(by_group.groups, console)
     if given.fdr is not None:
         called = found.reached[CALLED]
         console.say(f"calls  {called} unlabeled rows have an fdr of at most {given.fdr}")
@@ -212,8 +234,13 @@ def tell_thresholds(thresholds: Thresholds, console: Console) -> None:
             console.say(f"{said} not reached")
             continue
         sign = "<=" if threshold.level.against != thresholds.lower_is_positive else ">="
-        rows = f"{threshold.n_unlabeled} unlabeled and {threshold.n_labeled} labeled rows"
-        console.say(f"{said} score {sign} {threshold.reached.score_from:.4g}  {rows}")
+        counts = {
+            "unlabeled": threshold.n_unlabeled,
+            "labeled": threshold.n_labeled,
+            "negative": threshold.n_negatives,
+        }
+        rows = ", ".join(f"{n} {name}" for name, n in counts.items() if n)
+        console.say(f"{said} score {sign} {threshold.reached.score_from:.4g}  {rows} rows")
 
 
 @dataclass(frozen=True, kw_only=True)

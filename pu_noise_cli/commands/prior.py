@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 from ..console import Console
 from ..errors import EstimationError, InputError, PunoiseError, UsageError
 from ..options import (
-    CarriedColumns,
     DaskOption,
     EstimationOptions,
-    GroupsOption,
-    InputFormat,
     OnFailure,
     ShardsOptions,
     Strict,
     TableOptions,
 )
 from ..parameters import argument, command, reads, writes
+from ..table_options import CarriedColumns, GroupsOption, InputFormat, MissingScore
 from .parts import merged
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from ..transform.training import Trained
 
 
-OF_TABLES = (TableOptions, CarriedColumns, InputFormat)  # not of scores or sketches
+OF_TABLES = (TableOptions, CarriedColumns, InputFormat, MissingScore)  # not of scores or sketches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +77,7 @@ def transform(given: TransformOptions, console: Console) -> None:
     punoise transform --labeled labeled.parquet --unlabeled 'shards/*.parquet' --out scores/
     """
     from ..analysis import transform
+    from ..diagnosis import missing_scores
     from ..engine import open_engine
     from ..outputs import check_target
 
@@ -87,10 +86,11 @@ def transform(given: TransformOptions, console: Console) -> None:
     rows, settings = given.rows(), given.transform_settings()
     given.check_table_out(given.out, rows)
     with open_engine(given.dask, given.threads, console, given.resume) as engine:
-        _, trained = transform(rows, settings, engine, given.out, given.model_out)
+        sketch, trained = transform(rows, settings, engine, given.out, given.model_out)
+    notices = (*trained.notices, *missing_scores(sketch.missing))
     tell_score(trained, console)
-    console.warn(trained.notices)
-    given.check_strict(trained.notices)
+    console.warn(notices)
+    given.check_strict(notices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +167,7 @@ def estimate_prior(given: EstimatePriorOptions, console: Console) -> None:
     notices = prior.notices
     if groups is not None and given.groups_out is not None:
         groups.write(given.groups_out)
+        console.warn(groups.notices)
         tell_groups(groups, console)
         notices = (*notices, *groups.notices)
     if console.on_terminal and given.out != "-":
@@ -224,7 +225,6 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
                 sample=given.sample,
                 notices=notices,
                 audit=audit,
-                labeled_negatives=given.labeled_negatives,
             )
         return prior, sketch, _groups(given, rows, prior, sketch, engine)
 
@@ -254,8 +254,6 @@ def _check_verdicts(given: EstimatePriorOptions) -> None:
         raise UsageError("--verdicts goes with --scores, in which the verified rows are found")
     if given.method not in ("auto", "all"):
         raise UsageError(f"--verdicts goes with --method auto or all, not with {given.method}")
-    if given.labeled_negatives:
-        raise UsageError("--verdicts goes with labeled positives")
 
 
 def _check_no_tables(given: EstimatePriorOptions) -> None:
@@ -284,7 +282,6 @@ def tell_score(trained: Trained, console: Console) -> None:
 
 def tell_groups(groups: Groups, console: Console) -> None:
     """How many groups there are, and between what shares of positives."""
-    console.warn(groups.notices)
     alpha = groups.shares.alpha[1:] if len(groups.names) > 1 else groups.shares.alpha
     console.say(
         f"groups {len(groups.names) - 1} by {groups.by}, with alpha from {alpha.min():.4f} to "

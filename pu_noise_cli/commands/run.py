@@ -10,8 +10,9 @@ import click
 
 from ..console import Console
 from ..errors import EstimationError, InputError, PunoiseError, UsageError
-from ..options import ByOption, EvidenceOptions, ShardsOptions, stated_shares
+from ..options import EvidenceOptions, ShardsOptions, stated_shares
 from ..parameters import INNER_SHARE, command, flag, option
+from ..table_options import ByOption
 from .posterior import tell_thresholds
 from .prior import Estimating, tell, tell_groups, tell_score
 
@@ -51,6 +52,10 @@ class RunOptions(Estimating, EvidenceOptions, ByOption, ShardsOptions):
         "input file; --dask implies it.",
         settles=False,
     )
+
+    @property
+    def only_to_learn(self) -> tuple[str, ...]:
+        return ("classifier", "max_train_rows")  # bounds are by groups, whatever the score
 
     def request(self) -> Request:
         """What the user has fixed about the way, α included where it is the user's own."""
@@ -122,14 +127,16 @@ def run(given: RunOptions, console: Console) -> None:
         return
     tell_score(result.analysis.trained, console)
     tell(result.analysis.prior, result.analysis.sketch, console)
-    sure = result.calibration.sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
-    console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
+    sketch = result.analysis.sketch
+    if sketch.n_unlabeled:
+        sure = sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
+        console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
     if result.thresholds is not None:
         tell_thresholds(result.thresholds, console)
     if result.groups is not None:
         tell_groups(result.groups, console)
     console.say(f"files  {', '.join(result.files)} in {given.out_dir}")
-    console.warn(result.calibration.notices)
+    console.warn(result.notices[len(result.analysis.prior.notices) :])
     given.check_strict(result.notices)
 
 

@@ -27,7 +27,7 @@ class Samples:
 class Settings:
     """What the user may fix about an estimation, the same for every method."""
 
-    beta: float | None = None  # the known share of true positives among the labeled rows
+    beta: float | None = None  # the known share of the labeled rows that are what the labels say
     seed: int = 0
     elkan_noto_estimator: str = "e1"
     elbow: str = "robust"
@@ -36,7 +36,7 @@ class Settings:
     purity: float | None = None
     alpha_between: Interval | None = None
     beta_between: Interval | None = None
-    # α is the share of the labeled class, and these are negatives, of which there are many
+    # what the labels say; to the methods α is the share of the labeled class all the same
     labeled_negatives: bool = False
 
 

@@ -34,7 +34,7 @@ COLUMNS = {
     "low": "lower bound (95 %)",
     "high": "upper bound (95 %)",
 }
-STEEPEST = 6.0  # decades of odds that are drawn on either side of even ones
+STEEPEST = 5.0  # decades of odds that are drawn on either side of even ones
 # the axis is even in the odds, for evidence multiplies them; its labels are probabilities
 AS_SHARE = "format(1 / (1 + pow(10, -datum.value)), '.4~p')"
 TICKS = (0.00001, 0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)

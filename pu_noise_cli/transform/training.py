@@ -1,9 +1,8 @@
-"""Tables to a trained model: sample the rows, encode and scale them, train the classifier."""
+"""A survey of tables to a trained model: encode and scale the sample, train the classifier."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..encoding import Encoding, Profiler
+from ..encoding import Encoding
 from ..errors import InputError, UsageError
 from ..notices import Notice, declare
 from ..rows import Chunk, Rows
@@ -21,10 +20,10 @@ from ..sketch import NEGATIVE, SETS, UNLABELED, IntArray
 from ..spikes import LONE_VALUE, lone_in_column
 from . import CLASSIFIERS
 from .base import Fit, Progress, Training
-from .crossfit import FOLDS, cross_fit
-from .row_sample import RowSample
+from .crossfit import FOLDS, CrossFit, cross_fit
 from .scaling import fit_scaling
 from .scoring import HonestScorer, ScoreModel, TrainingFile
+from .survey import Survey, SurveyRows
 
 MIN_ROWS = 20
 MAX_TRAIN_VALUES = 1 << 25  # in the feature matrix: wide tables train on fewer rows
@@ -45,6 +44,7 @@ class TransformSettings:
     classifier: str = "standard"
     train: bool | None = None  # False: the one feature is the score; None: if there is just one
     lower_is_positive: bool = False
+    skip_missing: bool | None = None  # rows without a score, where a column is it; None: they stop
     labeled_negatives: bool = False  # a learned score is then turned round
     max_train_rows: int = 100_000
     na: tuple[str, ...] = ()
@@ -61,6 +61,7 @@ class Trained:
     scorer: HonestScorer
     counts: Sequence[int]  # of the rows of each set
     columns: list[dict[str, Any]]
+    digests: Mapping[str, str]  # SHA-256 of the files of the tables, by path; if wanted
     notices: tuple[Notice, ...]
 
     @property
@@ -73,37 +74,36 @@ class Trained:
         return self.model.model is not None
 
 
+def survey_step(rows: Rows, settings: TransformSettings, digests: bool = False) -> SurveyRows:
+    """The pass over all rows that training begins with; it can find the files' digests too."""
+    _check_width(rows, len(rows.features))
+    size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features))
+    return SurveyRows(size, settings.seed, settings.na, settings.categorical, digests)
+
+
 def train(
-    rows: Rows, settings: TransformSettings, progress: Progress = lambda share: None
+    rows: Rows,
+    survey: Survey,
+    settings: TransformSettings,
+    progress: Progress = lambda share: None,
 ) -> Trained:
     """Learn to tell labeled from unlabeled rows, on a sample where there are many."""
-    _check_width(rows, len(rows.features))
-    profiler = Profiler(rows, settings.na, settings.categorical)
-    size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features))
-    labeled, others = RowSample(size // 2, settings.seed), RowSample(size, settings.seed)
-    n_negative = 0
-    seen: Counter[tuple[int, str]] = Counter()
-    group = [] if rows.group_column is None else [rows.group_column]
-    for chunk in rows.chunks([*rows.features, *group]):
-        seen[chunk.table, chunk.file] += chunk.batch.num_rows
-        profiler.add(chunk)
-        rows.groups(chunk)  # all must have one, whether sampled or not
-        labeled.add(chunk, chunk.labeled)
-        others.add(chunk, ~chunk.labeled)
-        n_negative += int((chunk.sets == NEGATIVE).sum())
-    counts = (others.seen - n_negative, labeled.seen, n_negative)
+    profiler, labeled, others = survey.profiler, survey.labeled, survey.others
+    counts = (others.seen - survey.negatives, labeled.seen, survey.negatives)
     check_sizes(rows.names_of_sets, counts)
     profiler.finish(rows)
-    labeled.cut(size // 2)
-    others.cut(size - len(labeled))
+    others.cut(others.size - len(labeled))
     encoding, notices = profiler.encoding()
-    trained = partial(Trained, counts=counts, columns=profiler.summary())
+    trained = partial(Trained, counts=counts, columns=profiler.summary(), digests=survey.digests)
     scorer = partial(
-        HonestScorer, files=_files(rows, seen), sets=rows.sets, group_column=rows.group_column
+        HonestScorer,
+        files=_files(rows, survey.seen),
+        sets=rows.sets,
+        group_column=rows.group_column,
     )
     if _is_score(encoding, settings):
         as_it_is = scorer(
-            model=ScoreModel(encoding, lower_is_positive=settings.lower_is_positive),
+            model=_column_as_score(encoding, settings),
             places=np.empty((0, 2), np.int64),
             scores=np.empty(0),
         )
@@ -116,8 +116,20 @@ def train(
     names = _group_names(rows, chunks)
     training = Training(scaling.apply(raw), is_labeled, _group_numbers(names))
     sampled = len(is_labeled) < sum(counts)
-    cross_fitted = names is not None and sampled
-    fits = FOLDS + 1 if cross_fitted else 1
+    fit, crossed = _fits(training, names if sampled else None, settings, progress)
+    turned = settings.labeled_negatives
+    model = ScoreModel(encoding, settings.classifier, scaling, fit.model, labeled_negatives=turned)
+    places = np.concatenate([labeled.places, others.places])
+    scores = model.turned(fit.scores)
+    learned = scorer(model=model, places=places, scores=scores, cross_fit=crossed)
+    return trained(scorer=learned, notices=(*notices, *_odd_columns(encoding, raw, training)))
+
+
+def _fits(
+    training: Training, groups: pa.Array | None, settings: TransformSettings, progress: Progress
+) -> tuple[Fit, CrossFit | None]:
+    """The fit and, where groups are named, those without the groups of each fold of them."""
+    fits = 1 if groups is None else FOLDS + 1
 
     def fit_part(part: Training, done: int) -> Fit:
         return CLASSIFIERS[settings.classifier].train(
@@ -127,21 +139,8 @@ def train(
             progress=lambda share: progress((done + share) / fits),
         )
 
-    crossed = cross_fit(training, names, settings.seed, fit_part) if cross_fitted else None
-    fit = fit_part(training, fits - 1)
-    learned = scorer(
-        model=ScoreModel(
-            encoding,
-            settings.classifier,
-            scaling,
-            fit.model,
-            labeled_negatives=settings.labeled_negatives,
-        ),
-        places=np.concatenate([labeled.places, others.places]),
-        scores=1 - fit.scores if settings.labeled_negatives else fit.scores,
-        cross_fit=crossed,
-    )
-    return trained(scorer=learned, notices=(*notices, *_odd_columns(encoding, raw, training)))
+    crossed = None if groups is None else cross_fit(training, groups, settings.seed, fit_part)
+    return fit_part(training, fits - 1), crossed
 
 
 def _check_width(rows: Rows, features: int) -> None:
@@ -166,16 +165,20 @@ def _files(rows: Rows, seen: Mapping[tuple[int, str], int]) -> tuple[tuple[Train
     return tuple(tables)
 
 
-def check_sizes(names: str | Sequence[str], counts: Sequence[int] | IntArray) -> None:
+def check_sizes(
+    names: str | Sequence[str], counts: Sequence[int] | IntArray, missing: int = 0
+) -> None:
     """Stop where a set is too small to say anything; `names` are the file's, or each set's.
 
-    There need be no known negatives and, where there are, no unlabeled rows.
+    There need be no known negatives and, where there are, no unlabeled rows. `missing` rows were
+    not counted, as they have no score.
     """
     names = [names] * len(SETS) if isinstance(names, str) else names
     for code, (kind, count) in enumerate(zip(SETS, counts, strict=True)):
         absent = count == 0 and (code == NEGATIVE or (code == UNLABELED and counts[NEGATIVE] > 0))
         if count < MIN_ROWS and not absent:
-            raise InputError(f"{names[code]}: {count} {kind} rows; at least {MIN_ROWS} are needed")
+            rows = f"{kind} rows with a score" if missing else f"{kind} rows"
+            raise InputError(f"{names[code]}: {count} {rows}; at least {MIN_ROWS} are needed")
 
 
 def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
@@ -190,6 +193,8 @@ def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
             "choose it with --score-column"
         )
     as_is = can and settings.train is not True
+    if settings.skip_missing is not None and not as_is:
+        raise UsageError("--missing-score is for a score column; a transform copes with gaps")
     if settings.lower_is_positive and not as_is:
         raise UsageError("--lower-is-positive is for a score column; a transform learns its sign")
     if as_is and settings.only_to_learn:
@@ -198,6 +203,14 @@ def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
             "is used as the score, and no score is learned (--transform would)"
         )
     return as_is
+
+
+def _column_as_score(encoding: Encoding, settings: TransformSettings) -> ScoreModel:
+    return ScoreModel(
+        encoding,
+        lower_is_positive=settings.lower_is_positive,
+        skip_missing=settings.skip_missing is True,
+    )
 
 
 def _group_names(rows: Rows, chunks: list[Chunk]) -> pa.Array | None:
@@ -226,7 +239,7 @@ def _leaks(encoding: Encoding, training: Training) -> list[Notice]:
     """Features that alone tell labeled from unlabeled rows: more likely a leak than biology."""
     notices = []
     for name, values in zip(encoding.feature_names, training.features.T, strict=True):
-        labeled, unlabeled = values[training.labeled], np.sort(values[~training.labeled])
+        labeled, unlabeled = (np.sort(values[training.labeled == of]) for of in (True, False))
         below = [np.searchsorted(unlabeled, labeled, side).mean() for side in ("left", "right")]
         auc = sum(below) / (2 * len(unlabeled))
         if max(auc, 1 - auc) > LEAK_AUC:
