@@ -18,6 +18,7 @@ from .prior import Estimating, tell, tell_groups, tell_score
 
 if TYPE_CHECKING:
     from ..analysis import Request
+    from ..run import RunOutput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,19 +126,24 @@ def run(given: RunOptions, console: Console) -> None:
     except (InputError, EstimationError) as error:
         _write_failure(given, error, console)
         return
+    _tell(result, given.out_dir, console)
+    given.check_strict(result.notices)
+
+
+def _tell(result: RunOutput, out_dir: str, console: Console) -> None:
+    """What was found, in a few lines on stderr."""
     tell_score(result.analysis.trained, console)
     tell(result.analysis.prior, result.analysis.sketch, console)
     sketch = result.analysis.sketch
-    if sketch.n_unlabeled:
+    if sketch.n_unlabeled and result.groups is None:  # by group, posteriors are others
         sure = sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
         console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
     if result.thresholds is not None:
         tell_thresholds(result.thresholds, console)
     if result.groups is not None:
         tell_groups(result.groups, console)
-    console.say(f"files  {', '.join(result.files)} in {given.out_dir}")
+    console.say(f"files  {', '.join(result.files)} in {out_dir}")
     console.warn(result.notices[len(result.analysis.prior.notices) :])
-    given.check_strict(result.notices)
 
 
 def _write_failure(given: RunOptions, error: PunoiseError, console: Console) -> None:
