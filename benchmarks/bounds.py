@@ -22,7 +22,7 @@ from sbc import sampled
 from pu_noise_cli.calibration import calibrate, lr_bounds, posterior_bounds, replicates
 from pu_noise_cli.estimation import estimate_prior
 from pu_noise_cli.estimators import Settings
-from pu_noise_cli.estimators.assumptions import purity_asked
+from pu_noise_cli.estimators.assumptions import PURITY, purity_asked
 
 PLACES = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)  # quantiles of the unlabeled rows
 SLACKS = (0.01, 0.0)  # posteriors next to 0 and 1 are missed by less than decides anything
@@ -42,7 +42,7 @@ def one(seed: int, index: int) -> dict[str, float]:
     copies = replicates(calibration, "isotonic", 0)
     low, high = posterior_bounds(calibration, copies, None)
     rank = np.cumsum(sketch.unlabeled) / sketch.n_unlabeled
-    found = {"pure": problem.purity >= purity_asked(Settings().purity, sketch), "AUC": sketch.auc}
+    found = {"pure": problem.purity >= purity_asked(PURITY, sketch), "AUC": sketch.auc}
     for place in PLACES:
         cell = int(np.searchsorted(rank, place))
         for slack in SLACKS:

@@ -24,7 +24,7 @@ import simulator
 from accuracy import FAMILIES, left_out, markdown
 
 from pu_noise_cli.estimators import ESTIMATORS, Settings
-from pu_noise_cli.estimators.assumptions import purity_asked
+from pu_noise_cli.estimators.assumptions import PURITY, purity_asked
 from pu_noise_cli.estimators.limits import limits
 
 STRATA = {
@@ -82,7 +82,7 @@ def sampled(seed: int, index: int) -> tuple[simulator.Classes, simulator.Problem
 def one(seed: int, index: int) -> dict[str, float]:
     """The truth and what is said of it."""
     _, problem = sampled(seed, index)
-    sketch, default = problem.sketch, Settings().purity
+    sketch, default = problem.sketch, PURITY
     found = {
         "alpha": problem.alpha,
         "beta": problem.beta,

@@ -101,7 +101,8 @@ def draw(
     (l1, l0), (u1, u0) = counts(beta, n_labeled), counts(alpha, n_unlabeled)
     labeled, unlabeled = l1 + l0, u1 + u0
     seen = np.flatnonzero(labeled + unlabeled)
-    sketch = Sketch(seen.astype(float), labeled[seen], unlabeled[seen])
+    counts = np.column_stack([unlabeled, labeled, np.zeros_like(labeled)])
+    sketch = Sketch(seen.astype(float), counts[seen])
     top = top_cells(sketch)
     purity = u1[seen][top].sum() / max(unlabeled[seen][top].sum(), 1)
     return Problem(sketch, u1.sum() / n_unlabeled, l1.sum() / n_labeled, float(purity))

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .calibration import Shares
 from .engine import Engine
 from .errors import InputError
-from .estimation import DEFAULT_METHOD, estimate_prior, needs_features
+from .estimation import DEFAULT_METHOD, estimate_prior, needs_features, stated_prior
 from .estimators import Samples, Settings
 from .outputs import write_atomically
 from .prior import Prior
@@ -31,6 +32,7 @@ class Request:
     estimation: Settings
     method: str = DEFAULT_METHOD
     sample: str | None = None
+    stated: Shares | None = None  # the user's own α and β, which are then not estimated
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ def analyse(
 ) -> Analysis:
     """From tables to a prior, whose warnings are those of all steps."""
     sketch, trained = transform(rows, request.transform, engine, scores_out, model_out)
+    if request.stated is not None:
+        seed, sample = request.estimation.seed, request.sample
+        prior = stated_prior(sketch, request.stated, seed, sample, trained.notices)
+        return Analysis(trained, sketch, prior)
     samples = None
     if needs_features(request.method):
         samples = engine.call("features", feature_samples, rows, trained.model, request.transform)
@@ -63,6 +69,7 @@ def analyse(
             sample=request.sample,
             notices=trained.notices,
             learned=trained.learned,
+            labeled_negatives=request.transform.labeled_negatives,
         )
     return Analysis(trained, sketch, prior)
 
@@ -109,7 +116,7 @@ def feature_samples(rows: Rows, model: ScoreModel, settings: TransformSettings) 
     size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features)) // 2
     samples = [RowSample(size, settings.seed) for _ in range(2)]
     for chunk in rows.chunks(rows.features):
-        for sample, wanted in zip(samples, (chunk.labeled, ~chunk.labeled), strict=True):
+        for sample, wanted in zip(samples, (chunk.labeled, chunk.unlabeled), strict=True):
             sample.add(chunk, wanted)
     matrices = []
     for sample in samples:

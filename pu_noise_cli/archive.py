@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from . import __version__
 from .errors import InputError
-from .sketch import Sketch
+from .sketch import SETS, Sketch
 
 Arrays = dict[str, NDArray[np.generic]]
 
 SKETCH_FORMAT = "punoise.sketch/1"
-SKETCH_ARRAYS = ("edges", "labeled", "unlabeled")
+SKETCH_ARRAYS = ("edges", "labeled", "unlabeled", "negative")  # the last where there are some
 MAX_ROWS = 2**53  # in a sketch: beyond, not every count is a number of its own
 MAX_SHOWN = 60
 
@@ -91,21 +91,24 @@ def _array(raw: bytes) -> NDArray[Any]:
 
 def sketch_arrays(sketch: Sketch) -> Arrays:
     """The arrays of a sketch by name; its level goes into the header."""
-    return {name: getattr(sketch, name) for name in SKETCH_ARRAYS}
+    names = SKETCH_ARRAYS if sketch.n_negative else SKETCH_ARRAYS[:-1]
+    return {name: getattr(sketch, name) for name in names}
 
 
 def sketch_of(arrays: Mapping[str, NDArray[Any]], level: int) -> Sketch:
     """The sketch that sketch_arrays() took apart; what cannot be one is a ValueError."""
-    edges, labeled, unlabeled = parts = [arrays[name] for name in SKETCH_ARRAYS]
-    if [part.dtype for part in parts] != [np.float64, np.int64, np.int64]:
+    edges = arrays["edges"]
+    by_set = [arrays.get(name, np.zeros_like(arrays["labeled"])) for name in SETS]
+    if [part.dtype for part in (edges, *by_set)] != [np.float64, *[np.int64] * len(SETS)]:
         raise ValueError("a sketch has edges and counts")
-    if {part.shape for part in parts} != {(len(edges),)}:
+    if {part.shape for part in (edges, *by_set)} != {(len(edges),)} or "unlabeled" not in arrays:
         raise ValueError("the arrays of a sketch have one shape")
-    if (np.minimum(labeled, unlabeled) < 0).any() or (labeled + unlabeled == 0).any():
+    counts = np.column_stack(by_set)
+    if (counts < 0).any() or not counts.any(axis=1).all():
         raise ValueError("every cell of a sketch has rows")
     if type(level) is not int or not 0 <= level < 64 or not np.isfinite(edges).all():
         raise ValueError("the cells of a sketch are those of a grid")
-    sketch = Sketch(edges, labeled, unlabeled, level)
+    sketch = Sketch(edges, counts, level)
     check_rows(sketch)
     itself = Sketch.merge([sketch])
     if itself.level != level or not np.array_equal(itself.edges, edges):
@@ -115,7 +118,7 @@ def sketch_of(arrays: Mapping[str, NDArray[Any]], level: int) -> Sketch:
 
 def check_rows(*sketches: Sketch) -> None:
     """Stop with a ValueError where sketches, merged, have more rows than can be counted."""
-    rows = sum(float(of.sum(dtype=np.float64)) for s in sketches for of in (s.labeled, s.unlabeled))
+    rows = sum(float(sketch.counts.sum(dtype=np.float64)) for sketch in sketches)
     if rows > MAX_ROWS:
         raise ValueError(f"{rows:.3g} rows; at most {MAX_ROWS} can be counted")
 

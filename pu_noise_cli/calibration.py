@@ -8,9 +8,10 @@ from functools import cache
 
 import numpy as np
 
+from .errors import UsageError
 from .isotonic import isotonic
 from .notices import Notice, declare
-from .sketch import FloatArray, IntArray, Sketch
+from .sketch import LABELED, NEGATIVE, FloatArray, IntArray, Sketch
 
 MEAN_TOLERANCE = 0.005
 SMALLEST = 1e-9  # shares and differences below it are none
@@ -48,12 +49,19 @@ class Shares:
     beta: float
     of_these_rows: bool = True  # estimated from them, so that the posterior must average to α
     draws: tuple[tuple[float, float], ...] = ()  # equally likely pairs; none: α and β are certain
+    labeled_negatives: bool = False  # β is then the share of negatives among the labeled rows
+
+    def of_labeled_class(self) -> Shares:
+        """The same where labeled rows are positives: α is the share of what the labels say."""
+        if not self.labeled_negatives:
+            return self
+        draws = tuple((1 - alpha, beta) for alpha, beta in reversed(self.draws))
+        return replace(self, alpha=1 - self.alpha, draws=draws, labeled_negatives=False)
 
     def corrected_auc(self, auc_pu: float) -> float | None:
         """The AUC of positives against negatives, from that of labeled against unlabeled rows."""
-        if self.beta <= self.alpha:
-            return None
-        return float(np.clip(0.5 + (auc_pu - 0.5) / (self.beta - self.alpha), 0, 1))
+        richer = self.beta - self.of_labeled_class().alpha
+        return float(np.clip(0.5 + (auc_pu - 0.5) / richer, 0, 1)) if richer > 0 else None
 
     def spread(self, count: int) -> list[Shares]:
         """So many certain shares, as different as α and β are uncertain; the draws are in order."""
@@ -77,7 +85,15 @@ class Calibration:
     @property
     def fdr(self) -> FloatArray:
         """The expected share of negatives among unlabeled rows scored at least as high."""
-        return _false_discovery_rate(self.posterior, self.sketch.unlabeled)
+        return _false_discovery_rate(self.posterior, self.population)
+
+    @property
+    def population(self) -> FloatArray | IntArray:
+        """The unlabeled rows of each cell, shape (cells,), or what stands for them.
+
+        Where there are none, labeled rows and known negatives mixed so that α are positive.
+        """
+        return _population(self.sketch, self.shares)
 
 
 def calibrate(sketch: Sketch, shares: Shares, calibrator: str = "isotonic") -> Calibration:
@@ -86,13 +102,16 @@ def calibrate(sketch: Sketch, shares: Shares, calibrator: str = "isotonic") -> C
     Where α and β are uncertain it is the mean over what they may be: a row that would be positive
     for sure if α were as estimated is not for sure if α may be half of that.
     """
+    if shares.labeled_negatives:
+        found = calibrate(sketch.mirrored(), shares.of_labeled_class(), calibrator)
+        return _turned(found, sketch, shares)
     (plain,) = _calibrated(sketch, [shares], calibrator)
     if not shares.draws or plain.notices:
         return plain
     copies = list(_calibrated(sketch, shares.spread(AVERAGED), calibrator))
     p = np.mean([copy.posterior for copy in copies], axis=0)
     ours = np.mean([copy.posterior_labeled for copy in copies], axis=0)
-    p, _ = _posterior(sketch.unlabeled, shares.alpha, shares.of_these_rows, _by_odds(p))
+    p, _ = _posterior(plain.population, shares.alpha, shares.of_these_rows, _by_odds(p))
     ours, _ = _posterior(sketch.labeled, shares.beta, shares.of_these_rows, _by_odds(ours))
     lr = _odds(p) * (1 - shares.alpha) / shares.alpha
     return replace(plain, posterior=p, lr=lr, posterior_labeled=ours)
@@ -119,7 +138,8 @@ def _calibrated(
             rho = lr
         else:
             low, high = _ratio_range(shares)
-            p, mean = _posterior(sketch.unlabeled, alpha, shares.of_these_rows, next(scaled))
+            rows = _population(sketch, shares)
+            p, mean = _posterior(rows, alpha, shares.of_these_rows, next(scaled))
             rho = low * (1 - p) + high * p
             lr = _odds(p) * (1 - alpha) / alpha
             if abs(mean - alpha) > MEAN_TOLERANCE:
@@ -133,6 +153,34 @@ def _calibrated(
             posterior_labeled=_posterior_labeled(sketch, shares, lr),
             notices=tuple(notices),
         )
+
+
+def _turned(found: Calibration, sketch: Sketch, shares: Shares) -> Calibration:
+    """A calibration for the class of the labeled rows, which are negatives, turned round."""
+    notices = found.notices
+    if any(notice.code == NOT_RICHER.code for notice in notices):
+        notices = (NOT_RICHER("the labeled rows are no richer in negatives than the others"),)
+    elif notices:
+        notices = (mean_off(1 - _mean(found.posterior, found.population), shares.alpha),)
+    with np.errstate(divide="ignore"):
+        lr = 1 / found.lr[::-1]
+    return Calibration(
+        sketch,
+        shares,
+        posterior=1 - found.posterior[::-1],
+        tau=found.tau[::-1],
+        lr=lr,
+        posterior_labeled=1 - found.posterior_labeled[::-1],
+        notices=notices,
+    )
+
+
+def _population(sketch: Sketch, shares: Shares) -> FloatArray | IntArray:
+    if sketch.n_unlabeled or not sketch.n_negative:
+        return sketch.unlabeled
+    of_labeled = min(shares.alpha / shares.beta, 1.0) if shares.beta > 0 else 1.0
+    labeled = of_labeled * sketch.labeled / sketch.n_labeled
+    return np.asarray(labeled + (1 - of_labeled) * sketch.negative / sketch.n_negative)
 
 
 def _tells(shares: Shares) -> bool:
@@ -149,7 +197,10 @@ def mean_off(mean: float, alpha: float) -> Notice:
 
 
 def _posterior(
-    counts: IntArray, share: float, to_scale: bool, scaled: Callable[[float], FloatArray]
+    counts: FloatArray | IntArray,
+    share: float,
+    to_scale: bool,
+    scaled: Callable[[float], FloatArray],
 ) -> tuple[FloatArray, float]:
     """The posterior of each cell and its mean over rows, scaled so that it is the share's."""
 
@@ -181,14 +232,11 @@ def _isotonic(sketch: Sketch, several: Sequence[Shares]) -> list[Callable[[float
     of them as the logit of the rank grows by 1, each by more than d logits with a probability of
     about RISE / (RISE + d), so that both smooth and abrupt rises are expected.
     """
-    total = sketch.labeled + sketch.unlabeled
+    total = sketch.counts.sum(1)
     starts = _bins(total)
-    labeled, rows = np.add.reduceat(sketch.labeled, starts), np.add.reduceat(total, starts)
+    rows = np.add.reduceat(total, starts)
     place = _logit_rank(rows)
-    low, high = (ends[:, None] for ends in np.transpose([_ratio_range(one) for one in several]))
-    odds = sketch.n_labeled / sketch.n_unlabeled * (low + (high - low) * _expit(LOGITS))
-    log_likelihood = np.multiply.outer(labeled, np.log(odds))
-    log_likelihood -= np.multiply.outer(rows, np.log1p(odds))
+    log_likelihood = _log_likelihood(np.add.reduceat(sketch.counts, starts), sketch, several)
     expected = (_paths(log_likelihood, RISES * np.diff(place)) * _expit(LOGITS)).sum(-1)
     at = _logit_rank(total)
 
@@ -198,6 +246,26 @@ def _isotonic(sketch: Sketch, several: Sequence[Shares]) -> list[Callable[[float
         return lambda scale: _expit(logits + np.log(scale))
 
     return [scaled(p) for p in expected.T]
+
+
+def _log_likelihood(counts: IntArray, sketch: Sketch, several: Sequence[Shares]) -> FloatArray:
+    """Of the rows of each set in each bin if p is each of LOGITS, shape (bins, several, levels).
+
+    For counts of shape (bins, 3). For each unlabeled row there are, at p, so many times
+    (low + (high - low) p) labeled rows, and (1-p) / (1-α) negatives, as there are in all.
+    """
+    p, unit = _expit(LOGITS), sketch.n_unlabeled or 1
+    low, high = (ends[:, None] for ends in np.transpose([_ratio_range(one) for one in several]))
+    odds = sketch.n_labeled / unit * (low + (high - low) * p)
+    log_likelihood = np.multiply.outer(counts[:, LABELED], np.log(odds))
+    if sketch.n_negative:
+        share = np.array([[1 - one.alpha] for one in several])
+        of_negatives = sketch.n_negative / unit * (1 - p) / share
+        log_likelihood += np.multiply.outer(counts[:, NEGATIVE], np.log(of_negatives))
+        odds = odds + of_negatives
+    whole = np.log1p(odds) if sketch.n_unlabeled else np.log(odds)
+    log_likelihood -= np.multiply.outer(counts.sum(1), whole)
+    return np.asarray(log_likelihood)
 
 
 def _bins(rows: IntArray) -> IntArray:
@@ -262,6 +330,8 @@ def _platt(sketch: Sketch, several: Sequence[Shares]) -> list[Callable[[float], 
 
     It is a function of the scale of g/f.
     """
+    if not sketch.n_unlabeled:
+        raise UsageError("--calibrator platt needs unlabeled rows")
     total = sketch.labeled + sketch.unlabeled
     x = sketch.scores
     if x[0] >= 0 and x[-1] <= 1:
@@ -333,7 +403,7 @@ def shift_prior(calibration: Calibration, alpha: float) -> tuple[FloatArray, Flo
     density = alpha * finite + 1 - alpha  # in units of f0
     weight = np.where(certain, alpha / max(old, SMALLEST), density / (old * finite + 1 - old))
     shifted = posterior_at(lr, alpha)
-    return shifted, _false_discovery_rate(shifted, calibration.sketch.unlabeled * weight)
+    return shifted, _false_discovery_rate(shifted, calibration.population * weight)
 
 
 def replicates(
@@ -384,7 +454,7 @@ def _expit(logit: FloatArray) -> FloatArray:
     return np.asarray(1 / (1 + np.exp(-logit)))
 
 
-def _mean(values: FloatArray, counts: IntArray) -> float:
+def _mean(values: FloatArray, counts: FloatArray | IntArray) -> float:
     return float(values @ counts / counts.sum())
 
 

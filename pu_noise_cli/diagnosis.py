@@ -24,6 +24,17 @@ class Case:
     estimate: Estimate
     estimates: Mapping[str, Estimate] = field(default_factory=dict)  # of all methods that ran
     learned: bool = False  # the score is known to be a classifier's, not a column's
+    labeled_negatives: bool = False  # all is of the class of the labeled rows, scores turned round
+
+    @property
+    def shown(self) -> Estimate:
+        """The answer with α as the share of positives."""
+        return self.estimate.turned() if self.labeled_negatives else self.estimate
+
+    @property
+    def higher(self) -> str:
+        """How labeled rows should score."""
+        return "lower" if self.labeled_negatives else "higher"
 
     @cached_property
     def spread(self) -> float:
@@ -81,7 +92,8 @@ def _indistinguishable(case: Case) -> str | None:
     if case.ranks_labeled_higher:
         return None
     return (
-        f"labeled rows do not score higher than unlabeled ones (AUC {case.sketch.auc:.3f}): "
+        f"labeled rows do not score {case.higher} than unlabeled ones "
+        f"(AUC {case.sketch.auc:.3f}): "
         "alpha is not identifiable"
     )
 
@@ -98,6 +110,11 @@ def _indistinguishable(case: Case) -> str | None:
 def _reversed_scores(case: Case) -> str | None:
     if case.learned or case.sketch.auc >= 0.5 - 3 * case.spread:
         return None
+    if case.labeled_negatives:
+        return (
+            f"labeled negatives score higher than unlabeled rows (AUC {case.sketch.auc:.3f}); are "
+            "they positives, or do low scores mean positive (--lower-is-positive)?"
+        )
     return (
         f"labeled rows score lower than unlabeled ones (AUC {case.sketch.auc:.3f}); if low scores "
         "mean positive, turn them round, as --score-column with --lower-is-positive does"
@@ -147,7 +164,7 @@ def _tied_scores(case: Case) -> str | None:
     )
 )
 def _alpha_near_zero(case: Case) -> str | None:
-    alpha = case.estimate.alpha
+    alpha = case.shown.alpha
     return f"alpha {alpha:.4f} is near 0: hardly any positives" if alpha < 0.01 else None
 
 
@@ -159,7 +176,7 @@ def _alpha_near_zero(case: Case) -> str | None:
     )
 )
 def _alpha_near_one(case: Case) -> str | None:
-    alpha = case.estimate.alpha
+    alpha = case.shown.alpha
     return f"alpha {alpha:.4f} is near 1: hardly any negatives" if alpha > 0.99 else None
 
 
@@ -168,6 +185,8 @@ def _beta_not_above_alpha(case: Case) -> str | None:
     alpha, beta = case.estimate.alpha, case.estimate.beta
     if beta - alpha >= 0.05:
         return None
+    if case.labeled_negatives:
+        return f"the labeled rows are hardly richer in negatives ({beta:.3f}) than the unlabeled"
     return (
         f"beta {beta:.3f} is hardly above alpha {alpha:.3f}: "
         "the labeled rows are not richer in positives than the unlabeled ones"
@@ -200,8 +219,8 @@ def _refuted_by_auc(case: Case) -> str | None:
     )
 )
 def _estimate_at_interval_edge(case: Case) -> str | None:
-    alpha = case.estimate.alpha
-    low, high = case.estimate.alpha_ci or (alpha, alpha)
+    alpha = case.shown.alpha
+    low, high = case.shown.alpha_ci or (alpha, alpha)
     if low == high or alpha not in (low, high):
         return None
     return f"alpha {alpha:.4f} lies on the edge of its interval [{low:.4f}, {high:.4f}]"
@@ -216,8 +235,8 @@ def _estimate_at_interval_edge(case: Case) -> str | None:
     )
 )
 def _wide_interval(case: Case) -> str | None:
-    alpha = case.estimate.alpha
-    low, high = case.estimate.alpha_ci or (alpha, alpha)
+    alpha = case.shown.alpha
+    low, high = case.shown.alpha_ci or (alpha, alpha)
     if high - low <= min(alpha, 0.4):
         return None
     return f"alpha {alpha:.3f} may be anything from {low:.3f} to {high:.3f}"
@@ -241,6 +260,7 @@ def _methods_disagree(case: Case) -> str | None:
     ]
     if not against:
         return None
+    low, high = case.shown.alpha_ci or (0.0, 1.0)
     return (
         f"the intervals of {', '.join(against)} lie outside that of alpha, {low:.3f} to {high:.3f}"
     )

@@ -7,12 +7,21 @@ from dataclasses import replace
 
 import numpy as np
 
+from .calibration import Shares
 from .diagnosis import Case, diagnose
 from .errors import EstimationError, InputError, UsageError, printable
-from .estimators import ESTIMATORS, Estimate, Estimator, Interval, Samples, Settings
+from .estimators import (
+    ESTIMATORS,
+    Estimate,
+    Estimator,
+    Interval,
+    Samples,
+    Settings,
+    other_way,
+)
 from .estimators.limits import limits
 from .notices import Notice, declare
-from .prior import CI_LEVEL, Prior
+from .prior import CI_LEVEL, STATED, Prior
 from .sketch import Sketch
 from .verdicts import METHOD, Audit, informed
 
@@ -29,6 +38,11 @@ BAD_INPUT = declare(
     "The input could not be used, so there is no estimate (--on-failure write).",
     "The message names the file and the place; correct it and run again.",
 )
+UNUSED = declare(
+    "negatives-not-used",
+    "There are known negatives, and the chosen method cannot use them.",
+    "Use --method auto, or leave them out.",
+)
 
 
 def estimate_prior(
@@ -41,12 +55,19 @@ def estimate_prior(
     notices: Sequence[Notice] = (),
     learned: bool = False,
     audit: Audit | None = None,
+    labeled_negatives: bool = False,
 ) -> Prior:
     """Run one method, or all of them, on the scores and where given on the feature tables.
 
     `notices` are those of the steps before; `learned` says that the score is a classifier's. The
-    verdicts of an audit come before what `auto` says.
+    verdicts of an audit come before what `auto` says. Where the labeled rows are negatives, all is
+    done for their class, and the answer turned round.
     """
+    if not sketch.n_unlabeled:
+        raise UsageError("alpha cannot be estimated without unlabeled rows: give --alpha")
+    if labeled_negatives:
+        sketch = sketch.mirrored()
+        settings = replace(settings, alpha_between=other_way(settings.alpha_between))
     estimates = {
         estimator.name: _with_intervals(estimator, sketch, samples, settings)
         for estimator in _chosen(method, samples)
@@ -55,7 +76,7 @@ def estimate_prior(
     answer = estimates[answering]
     if not np.isfinite([answer.alpha, answer.beta]).all():
         raise EstimationError(f"{answering} found no estimate")
-    case = Case(sketch, answer, estimates, learned)
+    case = Case(sketch, answer, estimates, learned, labeled_negatives)
     if not case.ranks_labeled_higher:  # the scores tell nothing, so nothing can be ruled out
         beta_ci = ANYTHING if settings.beta is None else answer.beta_ci
         answer = replace(answer, alpha_ci=ANYTHING, beta_ci=beta_ci, draws=None)
@@ -63,11 +84,11 @@ def estimate_prior(
     if audit is not None:
         answering, answer = METHOD, informed(answer, audit, sketch, settings)
         estimates[answering], case = answer, replace(case, estimate=answer)
-    alpha_max, beta_min = limits(sketch)
+    alpha_max, beta_min = limits(sketch.without_negatives())
     curve_of = estimates.get(CURVE_METHOD)
     if curve_of is None:
-        curve_of = ESTIMATORS[CURVE_METHOD].estimate(sketch, settings)
-    return Prior(
+        curve_of = ESTIMATORS[CURVE_METHOD].estimate(sketch.without_negatives(), settings)
+    found = Prior(
         method=answering,
         seed=settings.seed,
         n_labeled=sketch.n_labeled,
@@ -75,13 +96,38 @@ def estimate_prior(
         answer=answer,
         auc_pu=sketch.auc,
         estimates=estimates,
-        notices=(*notices, *diagnose(case), *answer.notices),
+        notices=(*notices, *diagnose(case), *_unused(sketch, answering), *answer.notices),
         curves=curve_of.curves,
         alpha_max=alpha_max,
         beta_min=beta_min,
         sample=sample,
         n_verdicts=None if audit is None else len(audit.known),
+        n_negatives=sketch.n_negative or None,
         audit=None if audit is None else audit.to_json(settings.seed),
+    )
+    return found.turned() if labeled_negatives else found
+
+
+def stated_prior(
+    sketch: Sketch, shares: Shares, seed: int, sample: str | None, notices: Sequence[Notice]
+) -> Prior:
+    """What the user states of these rows instead of estimating it."""
+    auc_pu = None
+    if sketch.n_unlabeled:
+        auc_pu = 1 - sketch.auc if shares.labeled_negatives else sketch.auc
+    return Prior(
+        method=STATED,
+        seed=seed,
+        n_labeled=sketch.n_labeled,
+        n_unlabeled=sketch.n_unlabeled,
+        answer=Estimate(shares.alpha, shares.beta),
+        auc_pu=auc_pu,
+        estimates={},
+        notices=tuple(notices),
+        curves={},
+        sample=sample,
+        n_negatives=sketch.n_negative or None,
+        labeled_negatives=shares.labeled_negatives,
     )
 
 
@@ -103,6 +149,14 @@ def needs_features(method: str) -> bool:
     return method == "all" or ESTIMATORS[method].needs == "features"
 
 
+def _unused(sketch: Sketch, method: str) -> tuple[Notice, ...]:
+    """The warning that a method does not use the known negatives, where it does not."""
+    used = method not in ESTIMATORS or ESTIMATORS[method].negatives
+    if used or not sketch.n_negative:
+        return ()
+    return (UNUSED(f"{method} does not use the {sketch.n_negative} known negatives; auto does"),)
+
+
 def _chosen(method: str, samples: Samples | None) -> Sequence[Estimator]:
     if method == "all":
         return [e for e in ESTIMATORS.values() if e.needs == "scores" or samples is not None]
@@ -116,6 +170,8 @@ def _with_intervals(
     estimator: Estimator, sketch: Sketch, samples: Samples | None, settings: Settings
 ) -> Estimate:
     """The estimate, with percentile intervals over bootstrap samples where it has none itself."""
+    if not estimator.negatives:
+        sketch = sketch.without_negatives()
     data = sketch if estimator.needs == "scores" else samples
     estimate = estimator.estimate(data, settings)
     if estimator.needs == "features" or estimate.alpha_ci is not None:

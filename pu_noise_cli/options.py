@@ -116,17 +116,37 @@ class CarriedColumns(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(Seeded, CarriedColumns, InputFormat):
-    """Commands that read labeled and unlabeled rows."""
+class LabelsOption(Common):
+    """Commands that must know what the labels say."""
+
+    labeled_are: str | None = option(
+        "--labeled-are",
+        "Input",
+        "What labeled rows are; decoys are negatives. High scores mean positive all the same. "
+        "[default: positives]",
+        type=click.Choice(["positives", "negatives"]),
+    )
+
+    @property
+    def labeled_negatives(self) -> bool:
+        return self.labeled_are == "negatives"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(Seeded, LabelsOption, CarriedColumns, InputFormat):
+    """Commands that read labeled and unlabeled rows, and known negatives."""
 
     labeled: str | None = reads("--labeled", "FILE", "Table of labeled positives.")
     unlabeled: str | None = reads("--unlabeled", "FILE", "Table of unlabeled rows.")
-    table: str | None = reads("--table", "FILE", "One table of both, with --label-column.")
+    negatives: str | None = reads(
+        "--negatives", "FILE", "Table of known negatives that look like those among the unlabeled."
+    )
+    table: str | None = reads("--table", "FILE", "One table of all, with --label-column.")
     label_column: str | None = option(
         "--label-column",
         "Input",
         "Column of --table that says which rows are labeled: 1/0, true/false, yes/no or "
-        "labeled/unlabeled.",
+        "labeled/unlabeled; and negative, for known negatives.",
         metavar="NAME",
     )
     group_column: str | None = option(
@@ -195,24 +215,11 @@ class TableOptions(Seeded, CarriedColumns, InputFormat):
     )
 
     def rows(self) -> Rows:
-        """The rows that --labeled and --unlabeled, or --table, name."""
+        """The rows that --labeled, --unlabeled and --negatives, or --table, name."""
         from .rows import Rows
 
-        pair = (self.labeled, self.unlabeled)
-        if self.table is not None:
-            if pair != (None, None):
-                raise UsageError("give either --table, or --labeled and --unlabeled, not both")
-            if self.label_column is None:
-                raise UsageError("--table needs --label-column")
-            tables = [self.open_table(self.table)]
-        else:
-            if self.labeled is None or self.unlabeled is None:
-                raise UsageError("give --labeled and --unlabeled, or --table and --label-column")
-            if self.label_column is not None:
-                raise UsageError("--label-column goes with --table")
-            if pair == ("-", "-"):
-                raise UsageError("only one table can come from standard input")
-            tables = [self.open_table(name) for name in (self.labeled, self.unlabeled)]
+        sets, names = self._tables()
+        tables = [self.open_table(name) for name in names]
         features = joined(self.features)
         if self.score_column is not None:
             if features or self.transform:
@@ -220,6 +227,7 @@ class TableOptions(Seeded, CarriedColumns, InputFormat):
             features = (self.score_column,)
         return Rows.matched(
             tables,
+            sets=sets,
             features=features,
             drop=joined(self.drop_columns),
             id_columns=joined(self.id_column),
@@ -227,6 +235,28 @@ class TableOptions(Seeded, CarriedColumns, InputFormat):
             label_column=self.label_column,
             keep=joined(self.keep_columns),
         )
+
+    def _tables(self) -> tuple[list[int], list[str]]:
+        """The names of the tables, and the set that each has the rows of."""
+        from .sketch import LABELED, NEGATIVE, UNLABELED
+
+        by_set = {LABELED: self.labeled, UNLABELED: self.unlabeled, NEGATIVE: self.negatives}
+        given = {code: name for code, name in by_set.items() if name is not None}
+        if self.table is not None:
+            if given:
+                raise UsageError("give either --table, or --labeled and --unlabeled, not both")
+            if self.label_column is None:
+                raise UsageError("--table needs --label-column")
+            return [UNLABELED], [self.table]
+        if self.labeled is None or len(given) < 2:
+            raise UsageError("give --labeled and --unlabeled, or --table and --label-column")
+        if self.label_column is not None:
+            raise UsageError("--label-column goes with --table")
+        if self.labeled_negatives and self.negatives is not None:
+            raise UsageError("--negatives goes with labeled positives: give all negatives as one")
+        if list(given.values()).count("-") > 1:
+            raise UsageError("only one table can come from standard input")
+        return list(given), list(given.values())
 
     def transform_settings(self) -> TransformSettings:
         """What the user has fixed about the transform."""
@@ -237,6 +267,7 @@ class TableOptions(Seeded, CarriedColumns, InputFormat):
             classifier=self.classifier or default.classifier,
             train=False if self.score_column is not None else self.transform,
             lower_is_positive=self.lower_is_positive,
+            labeled_negatives=self.labeled_negatives,
             max_train_rows=self.max_train_rows or default.max_train_rows,
             na=self.na,
             categorical=joined(self.categorical),
@@ -253,7 +284,7 @@ def _methods() -> Iterable[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimationOptions(Seeded):
+class EstimationOptions(Seeded, LabelsOption):
     """Commands that estimate α and β."""
 
     method: str = option(
@@ -273,7 +304,7 @@ class EstimationOptions(Seeded):
         "--purity",
         "Estimation",
         "Assume that at least this share of the unlabeled rows that score like the top fifth of "
-        "the labeled ones are positive; 0 assumes nothing.  [default: 0.3]",
+        "the labeled ones are positive; 0 assumes nothing.  [default: 0.3; with negatives 0]",
         type=SHARE,
     )
     alpha_between: tuple[float, float] | None = option(
@@ -336,6 +367,18 @@ class EstimationOptions(Seeded):
             raise UsageError(f"alpha cannot be {low:g} or more where beta is at most {most:g}")
 
 
+def stated_shares(
+    alpha: float | None, beta: float | None, labeled_negatives: bool
+) -> tuple[float, float]:
+    """The user's own α and β, which must be possible together."""
+    alpha, beta = alpha or 0.0, 1.0 if beta is None else beta
+    if labeled_negatives and 1 - alpha >= beta:
+        raise UsageError(f"1 - --alpha {alpha} must be below --beta {beta}")
+    if not labeled_negatives and alpha >= beta:
+        raise UsageError(f"--alpha {alpha} must be below --beta {beta}")
+    return alpha, beta
+
+
 def _calibrators() -> Iterable[str]:
     from .calibration import CALIBRATORS
 
@@ -343,7 +386,7 @@ def _calibrators() -> Iterable[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PriorSource(Seeded, Strict):
+class PriorSource(Seeded, Strict, LabelsOption):
     """Commands that take α and β as given."""
 
     prior: str | None = reads("--prior", "PRIOR.json", "What 'estimate-prior' wrote.")
@@ -368,13 +411,11 @@ class PriorSource(Seeded, Strict):
         if (self.prior is None) == (self.alpha is None):
             raise UsageError("give either --prior, or --alpha (and --beta)")
         if self.prior is not None:
-            if self.beta is not None:
-                raise UsageError("--beta goes with --alpha; --prior has its own")
+            if stated := self.given("beta", "labeled_are"):
+                raise UsageError(f"{stated[0]} goes with --alpha; --prior has its own")
             return read_prior(self.prior)
-        alpha, beta = self.alpha or 0.0, 1.0 if self.beta is None else self.beta
-        if alpha >= beta:
-            raise UsageError(f"--alpha {alpha} must be below --beta {beta}")
-        return Prior.stated(alpha, beta)
+        alpha, beta = stated_shares(self.alpha, self.beta, self.labeled_negatives)
+        return Prior.stated(alpha, beta, self.labeled_negatives)
 
 
 @dataclass(frozen=True, kw_only=True)

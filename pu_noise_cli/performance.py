@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from . import __version__
-from .calibration import Calibration, replicates
-from .sketch import FloatArray
+from .calibration import Calibration, Shares, replicates
+from .sketch import NEGATIVE, FloatArray
 
 SCHEMA = "punoise.performance/1"
 
@@ -32,7 +32,7 @@ def performance(calibration: Calibration, thresholds: FloatArray | None = None) 
     An unlabeled row counts as p of a positive and 1-p of a negative, p being its posterior.
     """
     sketch, p = calibration.sketch, calibration.posterior
-    share = sketch.unlabeled / sketch.n_unlabeled
+    share = calibration.population / calibration.population.sum()
     positives, negatives = share * p, share * (1 - p)
     at = sketch.scores if thresholds is None else thresholds
     first = np.searchsorted(sketch.scores, at)
@@ -42,7 +42,7 @@ def performance(calibration: Calibration, thresholds: FloatArray | None = None) 
 
     tp, fp = above(positives), above(negatives)
     fn, tn = np.maximum(positives.sum() - tp, 0), np.maximum(negatives.sum() - fp, 0)
-    auc = calibration.shares.corrected_auc(sketch.auc)
+    auc = _auc(calibration)
     return Performance(
         auc=np.nan if auc is None else auc,
         threshold=at,
@@ -58,6 +58,14 @@ def performance(calibration: Calibration, thresholds: FloatArray | None = None) 
             "accuracy": tp + tn,
         },
     )
+
+
+def _auc(calibration: Calibration) -> float | None:
+    """Of positives against negatives, as far as the samples tell it."""
+    sketch, shares = calibration.sketch, calibration.shares
+    if not sketch.n_unlabeled:  # against negatives, of which the unlabeled ones would be all
+        return Shares(0.0, shares.beta).corrected_auc(sketch.auc_against(NEGATIVE))
+    return shares.corrected_auc(1 - sketch.auc if shares.labeled_negatives else sketch.auc)
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,7 +71,7 @@ def posterior_columns(calibration: Calibration, request: PosteriorRequest) -> Co
 
 @dataclass(frozen=True)
 class DoubtfulRow:
-    """A labeled row with a low score."""
+    """A labeled row whose score speaks against its label."""
 
     row: int  # in SCORES, from 1
     id: str
@@ -81,11 +81,13 @@ class DoubtfulRow:
 class DoubtfulRows:
     """The labeled rows with the lowest scores, gathered in one pass in bounded memory.
 
-    p(Y=1|x, labeled) never falls as the score rises, so these are the rows where it is lowest. Of
-    equal scores the earlier row comes first.
+    p(Y=1|x, labeled) never falls as the score rises, so these are the rows where it is lowest; of
+    labeled negatives those with the highest scores are kept. Of equal scores the earlier row comes
+    first.
     """
 
-    def __init__(self, size: int = DOUBTFUL_ROWS) -> None:
+    def __init__(self, size: int = DOUBTFUL_ROWS, labeled_negatives: bool = False) -> None:
+        self.sign = -1.0 if labeled_negatives else 1.0
         self.size = size
         self.kept: list[DoubtfulRow] = []
 
@@ -93,10 +95,10 @@ class DoubtfulRows:
         self, ids: pa.Array, scores: FloatArray, labeled: NDArray[np.bool_], first_row: int
     ) -> None:
         """Rows, all arrays of shape (n,), the first of which is at `first_row` from 0."""
-        candidates = np.flatnonzero(labeled)
+        candidates, turned = np.flatnonzero(labeled), self.sign * scores
         if len(self.kept) == self.size:
-            candidates = candidates[scores[candidates] < self.kept[-1].score]
-        lowest = candidates[np.argsort(scores[candidates], kind="stable")[: self.size]]
+            candidates = candidates[turned[candidates] < self.sign * self.kept[-1].score]
+        lowest = candidates[np.argsort(turned[candidates], kind="stable")[: self.size]]
         new = [
             DoubtfulRow(first_row + int(i) + 1, str(ids[int(i)].as_py()), float(scores[i]))
             for i in lowest
@@ -104,13 +106,13 @@ class DoubtfulRows:
         self._keep(new)
 
     def _keep(self, new: Sequence[DoubtfulRow]) -> None:
-        merged = sorted([*self.kept, *new], key=lambda row: (row.score, row.row))
+        merged = sorted([*self.kept, *new], key=lambda row: (self.sign * row.score, row.row))
         self.kept = merged[: self.size]
 
     @classmethod
     def merge(cls, parts: Sequence[DoubtfulRows]) -> DoubtfulRows:
         """The lowest of all parts."""
-        merged = cls(max(part.size for part in parts))
+        merged = cls(max(part.size for part in parts), parts[0].sign < 0)
         for part in parts:
             merged._keep(part.kept)
         return merged
@@ -124,15 +126,14 @@ class PosteriorRows:
     doubtful: DoubtfulRows
 
     @classmethod
-    def none(cls, cells: int) -> PosteriorRows:
-        return cls(np.zeros(cells, np.int64), DoubtfulRows())
+    def none(cls, cells: int, labeled_negatives: bool) -> PosteriorRows:
+        return cls(np.zeros(cells, np.int64), DoubtfulRows(labeled_negatives=labeled_negatives))
 
     def add(self, rows: Rows, chunk: Chunk, scores: FloatArray, cells: IntArray) -> None:
         """Count the rows of a chunk, given their scores and cells, both of shape (n,)."""
-        some_labeled = chunk.labeled.any()
-        mine = cells[~chunk.labeled] if some_labeled else cells
+        mine = cells if chunk.unlabeled.all() else cells[chunk.unlabeled]
         self.unlabeled[:] += np.bincount(mine, minlength=len(self.unlabeled))
-        if some_labeled:
+        if chunk.labeled.any():
             self.doubtful.add(rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
 
 
@@ -142,6 +143,7 @@ class WritePosteriors:
 
     sketch: Sketch
     columns: Columns
+    labeled_negatives: bool
 
     def digest(self, rows: Rows) -> str:
         """A digest of all that a posterior depends on but the values of the rows."""
@@ -153,7 +155,7 @@ class WritePosteriors:
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> PosteriorRows:
         scored = Scores(job.part)
-        found = PosteriorRows.none(len(self.sketch.edges))
+        found = PosteriorRows.none(len(self.sketch.edges), self.labeled_negatives)
         if job.is_done:
             for chunk, scores in scored.chunks([*job.part.id_columns, "score"]):
                 found.add(job.part, chunk, scores, self.sketch.cells_of(scores))

@@ -12,6 +12,7 @@ import numpy as np
 
 from . import __version__
 from .calibration import Shares
+from .checked import count, finite, interval, numbers, optional, share, text
 from .errors import EstimationError, InputError
 from .estimators import Curve, Estimate, Interval
 from .estimators.auto import CONTRADICTION
@@ -21,6 +22,7 @@ from .sketch import FloatArray, Sketch
 
 SCHEMA = "punoise.prior/1"
 CI_LEVEL = 0.95
+LABELED_ARE = ("positives", "negatives")  # what the labels say
 STATED = "stated"  # in place of a method, where α and β are the user's own
 DRAWN = 100  # pairs, of a document that holds none
 VERIFIED, CLEAN = 100, 0.9  # rows checked by hand and a β, for what would narrow the interval
@@ -70,19 +72,42 @@ class Prior:
     n_verdicts: int | None = None  # of verified rows
     n_negatives: int | None = None  # of known negatives
     audit: dict[str, Any] | None = None  # what was verified, by stratum
+    labeled_negatives: bool = False  # the labeled rows are negatives, and β their share of these
+    alpha_min: float | None = None  # in place of alpha_max, where they are
     version: str = __version__
 
     @classmethod
-    def stated(cls, alpha: float, beta: float) -> Prior:
+    def stated(cls, alpha: float, beta: float, labeled_negatives: bool = False) -> Prior:
         """What a user states instead of estimating it: certain, and of no rows in particular."""
-        return cls(STATED, 0, None, None, Estimate(alpha, beta), None, {}, (), {})
+        answer = Estimate(alpha, beta)
+        negatives = labeled_negatives
+        return cls(STATED, 0, None, None, answer, None, {}, (), {}, labeled_negatives=negatives)
+
+    def turned(self) -> Prior:
+        """What was found for the class of the labeled rows, which are negatives, turned round."""
+        return replace(
+            self,
+            answer=None if self.answer is None else self.answer.turned(),
+            estimates={method: found.turned() for method, found in self.estimates.items()},
+            labeled_negatives=True,
+            alpha_max=None,
+            alpha_min=None if self.alpha_max is None else 1 - self.alpha_max,
+        )
 
     @property
     def auc(self) -> float | None:
         """The AUC of positives against negatives, as far as α and β tell it."""
         if self.answer is None or self.auc_pu is None:
             return None
-        return Shares(self.answer.alpha, self.answer.beta).corrected_auc(self.auc_pu)
+        return self._shares(self.answer).corrected_auc(self.auc_pu)
+
+    def _shares(self, answer: Estimate) -> Shares:
+        return Shares(answer.alpha, answer.beta, labeled_negatives=self.labeled_negatives)
+
+    @property
+    def labeled_class(self) -> str:
+        """What the labels say of a row."""
+        return "negative" if self.labeled_negatives else "positive"
 
     @property
     def reason(self) -> str:
@@ -101,17 +126,20 @@ class Prior:
         There must be an estimate.
         """
         assert self.answer is not None
+        shares = self._shares(self.answer)
         if self.method == STATED:
-            return Shares(self.answer.alpha, self.answer.beta, of_these_rows=False), ()
+            return replace(shares, of_these_rows=False), ()
         draws = self.answer.draws or _drawn_from_intervals(self.answer, self.seed)
-        shares = Shares(self.answer.alpha, self.answer.beta, draws=draws)
-        sizes = (self.n_labeled, self.n_unlabeled)
-        if sizes == (sketch.n_labeled, sketch.n_unlabeled) and self._has_auc(sketch.auc):
+        shares = replace(shares, draws=draws)
+        theirs = (self.n_labeled, self.n_unlabeled, self.n_negatives or 0)
+        these = (sketch.n_labeled, sketch.n_unlabeled, sketch.n_negative)
+        auc = sketch.auc if sketch.n_unlabeled else np.nan
+        auc = 1 - auc if self.labeled_negatives else auc
+        if theirs == these and self._has_auc(auc):
             return shares, ()
         message = (
-            f"the prior was estimated from {sizes[0]} labeled and {sizes[1]} unlabeled scores with "
-            f"an AUC of {self.auc_pu or 0:.4f}, these are {sketch.n_labeled} and "
-            f"{sketch.n_unlabeled} with an AUC of {sketch.auc:.4f}"
+            f"the prior was estimated from {_listed(theirs)} scores with an AUC of "
+            f"{self.auc_pu or 0:.4f}, these are {_listed(these)} with an AUC of {auc:.4f}"
         )
         return replace(shares, of_these_rows=False), (OTHER_ROWS(message),)
 
@@ -127,6 +155,7 @@ class Prior:
             "punoise_version": self.version,
             "method": self.method,
             "seed": self.seed,
+            "labeled_are": LABELED_ARE[self.labeled_negatives],
             "n_labeled": self.n_labeled,
             "n_unlabeled": self.n_unlabeled,
             "n_negatives": self.n_negatives,
@@ -135,6 +164,7 @@ class Prior:
             "ci_level": CI_LEVEL,
             **{key: answer[key] for key in ("alpha_plus", "beta_plus")},
             "alpha_max": self.alpha_max,
+            "alpha_min": self.alpha_min,
             "beta_min": self.beta_min,
             "alpha_ci_sampling": answer["alpha_ci_sampling"],
             "assumed": None if self.answer is None else self.answer.assumed,
@@ -172,37 +202,39 @@ class Prior:
     @classmethod
     def _checked(cls, value: dict[str, Any]) -> Prior:
         estimates = {
-            _text(entry["method"]): _estimate_of_json(entry)
+            text(entry["method"]): _estimate_of_json(entry)
             for entry in value["estimates"][:MOST_METHODS]
         }
         answer = _estimate_of_json(value)
-        _optional(_share, value["auc"])  # follows from the others
+        optional(share, value["auc"])  # follows from the others
         if answer is not None:
             for key in ("n_labeled", "n_unlabeled", "auc_pu"):
-                if value[key] is None:
+                if value[key] is None and value["method"] != STATED:
                     raise ValueError(f"an estimate without {key}")
-            draws, assumed = _optional(_draws, value.get("draws")), value.get("assumed")
-            answer = replace(answer, draws=draws, assumed=_optional(_assumptions, assumed))
+            draws, assumed = optional(_draws, value.get("draws")), value.get("assumed")
+            answer = replace(answer, draws=draws, assumed=optional(_assumptions, assumed))
         return cls(
-            method=_text(value["method"]),
-            seed=_count(value["seed"]),
-            n_labeled=_optional(_count, value["n_labeled"]),
-            n_unlabeled=_optional(_count, value["n_unlabeled"]),
+            method=text(value["method"]),
+            seed=count(value["seed"]),
+            n_labeled=optional(count, value["n_labeled"]),
+            n_unlabeled=optional(count, value["n_unlabeled"]),
             answer=answer,
-            auc_pu=_optional(_share, value["auc_pu"]),
+            auc_pu=optional(share, value["auc_pu"]),
             estimates={method: found for method, found in estimates.items() if found is not None},
             notices=notices_of_json(value["warnings"]),
             curves={
-                _text(key): _curve(curve["proportion"], curve["log_likelihood"])
+                text(key): _curve(curve["proportion"], curve["log_likelihood"])
                 for key, curve in (value["curve"] or {}).items()
             },
-            alpha_max=_optional(_share, value.get("alpha_max")),
-            beta_min=_optional(_share, value.get("beta_min")),
-            sample=_optional(_text, value["sample"]),
-            n_verdicts=_optional(_count, value.get("n_verdicts")),
-            n_negatives=_optional(_count, value.get("n_negatives")),
-            audit=_optional(_audit, value.get("audit")),
-            version=_text(value["punoise_version"]),
+            alpha_max=optional(share, value.get("alpha_max")),
+            beta_min=optional(share, value.get("beta_min")),
+            sample=optional(text, value["sample"]),
+            n_verdicts=optional(count, value.get("n_verdicts")),
+            n_negatives=optional(count, value.get("n_negatives")),
+            audit=optional(_audit, value.get("audit")),
+            labeled_negatives=bool(LABELED_ARE.index(value.get("labeled_are", LABELED_ARE[0]))),
+            alpha_min=optional(share, value.get("alpha_min")),
+            version=text(value["punoise_version"]),
         )
 
     def noting(self, remark: str) -> Prior:
@@ -214,10 +246,14 @@ class Prior:
         """What is certain, what the intervals assume and what would narrow them, a line each."""
         alpha, beta, shown = words
         lines = {}
-        highest, lowest = self.alpha_max, self.beta_min
-        if highest is not None and lowest is not None and (highest < 1 or lowest > 0):
+        bound, lowest = self.alpha_max, self.beta_min
+        side, telling = "most", bound is not None and bound < 1
+        if self.labeled_negatives:
+            bound, side = self.alpha_min, "least"
+            telling = bound is not None and bound > 0
+        if bound is not None and lowest is not None and (telling or lowest > 0):
             lines["sure"] = (
-                f"{alpha} is at most {shown(highest, 3)} and {beta} at least "
+                f"{alpha} is at {side} {shown(bound, 3)} and {beta} at least "
                 f"{shown(lowest, 3)}, however the classes overlap"
             )
         if self.audit is not None:
@@ -260,7 +296,7 @@ class Prior:
         if (purity := assumed["purity"]) >= LITTLE:
             clauses.append(
                 f"at least {100 * purity:.0f} % of the unlabeled rows that score like the "
-                "best labeled ones are positive (--purity)"
+                f"best labeled ones are {self.labeled_class} (--purity)"
             )
         return f"that {', and that '.join(clauses)}" if clauses else ""
 
@@ -271,18 +307,20 @@ class Prior:
 
     def summary(self) -> list[str]:
         """The answer in a few lines of text; of several methods, a small table."""
-        if self.answer is None or self.auc_pu is None:
+        if self.answer is None:
             return ["alpha  not estimated", "beta   not estimated"]
         alpha = shown_share(self.answer.alpha, self.answer.alpha_ci)
         beta = shown_share(self.answer.beta, self.answer.beta_ci)
         lines = [
             f"alpha  {alpha}  of the unlabeled rows are positive",
-            f"beta   {beta}  of the labeled rows are positive",
+            f"beta   {beta}  of the labeled rows are {self.labeled_class}",
             *(f"{name:<7}{text}" for name, text in self.certainty().items()),
-            f"AUC    {self.auc_pu:.3f} labeled against unlabeled"
-            + ("" if self.auc is None else f", {self.auc:.3f} positives against negatives"),
-            f"rows   {self.n_labeled} labeled, {self.n_unlabeled} unlabeled",
         ]
+        if self.auc_pu is not None:
+            corrected = "" if self.auc is None else f", {self.auc:.3f} positives against negatives"
+            lines.append(f"AUC    {self.auc_pu:.3f} labeled against unlabeled{corrected}")
+        more = f", {self.n_negatives} known negatives" if self.n_negatives else ""
+        lines.append(f"rows   {self.n_labeled} labeled, {self.n_unlabeled} unlabeled{more}")
         if len(self.estimates) > 1:
             lines += [f"{'method':<14}{'alpha':<26}beta"]
             lines += [
@@ -290,6 +328,12 @@ class Prior:
                 for name, e in self.estimates.items()
             ]
         return lines
+
+
+def _listed(sizes: tuple[int | None, int | None, int]) -> str:
+    labeled, unlabeled, negatives = sizes
+    more = f" and {negatives} negative" if negatives else ""
+    return f"{labeled} labeled and {unlabeled} unlabeled{more}"
 
 
 def _seen(audit: dict[str, Any]) -> str:
@@ -343,13 +387,13 @@ def _estimate_to_json(estimate: Estimate | None) -> dict[str, Any]:
 def _estimate_of_json(value: dict[str, Any]) -> Estimate | None:
     """The estimate of an entry; none where it has neither α nor β."""
     shares = ("alpha", "beta", "alpha_plus", "beta_plus")
-    alpha, beta, alpha_plus, beta_plus = (_optional(_share, value[key]) for key in shares)
-    alpha_ci, beta_ci = (_optional(_interval, value[f"{key}_ci"]) for key in ("alpha", "beta"))
+    alpha, beta, alpha_plus, beta_plus = (optional(share, value[key]) for key in shares)
+    alpha_ci, beta_ci = (optional(interval, value[f"{key}_ci"]) for key in ("alpha", "beta"))
     if alpha is None or beta is None:
         if (alpha, beta) != (None, None):
             raise ValueError("alpha and beta are both there, or neither")
         return None
-    converged = _optional(bool, value.get("converged"))
+    converged = optional(bool, value.get("converged"))
     return Estimate(
         alpha,
         beta,
@@ -358,85 +402,46 @@ def _estimate_of_json(value: dict[str, Any]) -> Estimate | None:
         alpha_ci,
         beta_ci,
         converged=converged,
-        alpha_ci_sampling=_optional(_interval, value.get("alpha_ci_sampling")),
+        alpha_ci_sampling=optional(interval, value.get("alpha_ci_sampling")),
     )
 
 
-def _optional(kind: Callable[[Any], T], value: Any) -> T | None:
-    return None if value is None else kind(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not text")
-    return value.encode("utf-8", "backslashreplace").decode()  # JSON may hold half a character
-
-
-def _finite(value: Any) -> float:
-    if type(value) not in (int, float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is not a finite number")
-    return float(value)
-
-
-def _share(value: Any) -> float:
-    if not 0 <= _finite(value) <= 1:
-        raise ValueError(f"{value!r} is not a share between 0 and 1")
-    return float(value)
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 2**63:
-        raise ValueError(f"{value!r} is not a count")
-    return value
-
-
-def _interval(value: Any) -> Interval:
-    low, high = value
-    if _share(low) > _share(high):
-        raise ValueError(f"the interval {value!r} ends before it begins")
-    return float(low), float(high)
-
-
 def _draws(value: Any) -> tuple[tuple[float, float], ...]:
-    return tuple((_share(alpha), _share(beta)) for alpha, beta in value)
+    return tuple((share(alpha), share(beta)) for alpha, beta in value)
 
 
 def _assumptions(value: Any) -> dict[str, Any]:
     """What was assumed, in words and numbers, of which these are shown."""
-    _text(value["words"])
-    _share(value["purity"])
+    text(value["words"])
+    share(value["purity"])
     for between in ("alpha_between", "beta_between"):
-        _optional(_interval, value.get(between))
+        optional(interval, value.get(between))
     for purity, low, high in value["sensitivity"]:
-        _share(purity)
-        _interval((low, high))
+        share(purity)
+        interval((low, high))
     return dict(value)
 
 
 def _audit(value: Any) -> dict[str, Any]:
     """What was verified, of which these are shown."""
-    _share(value["calibration_p"])
+    share(value["calibration_p"])
     for stratum in value["strata"]:
-        _text(stratum["set"])
+        text(stratum["set"])
         for key in ("stratum", "rows", "verdicts", "positive"):
-            _count(stratum[key])
-        _finite(stratum["expected"])
+            count(stratum[key])
+        finite(stratum["expected"])
     return dict(value)
-
-
-def _numbers(value: Any, of: Callable[[Any], float] = _finite) -> FloatArray:
-    return np.array([of(item) for item in value], np.float64)
 
 
 def _curve(proportion: Any, log_likelihood: Any) -> Curve:
     if len(proportion) != len(log_likelihood):
         raise ValueError("the two lists of a curve differ in length")
-    return Curve(_numbers(proportion, _share), _numbers(log_likelihood))
+    return Curve(numbers(proportion, share), numbers(log_likelihood))
 
 
 def notices_of_json(value: Any) -> tuple[Notice, ...]:
     """The warnings of a document."""
-    return tuple(Notice(_text(entry["code"]), _text(entry["message"])) for entry in value)
+    return tuple(Notice(text(entry["code"]), text(entry["message"])) for entry in value)
 
 
 def _drawn_from_intervals(answer: Estimate, seed: int) -> tuple[tuple[float, float], ...]:

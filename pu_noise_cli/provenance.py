@@ -15,6 +15,7 @@ from .engine import RowsDone
 from .errors import InputError
 from .rows import Rows
 from .shards import Job
+from .sketch import LABELED, NEGATIVE, UNLABELED
 from .transform.training import Trained
 
 SCHEMA = "punoise.provenance/1"
@@ -55,8 +56,9 @@ def provenance(
         "options": dict(options),
         "execution": dict(execution),
         "score_column": None if trained.learned else trained.columns[0]["column"],
-        "n_labeled": trained.n_labeled,
-        "n_unlabeled": trained.n_unlabeled,
+        "n_labeled": trained.counts[LABELED],
+        "n_unlabeled": trained.counts[UNLABELED],
+        "n_negatives": trained.counts[NEGATIVE] or None,
         "columns": trained.columns,
         "warnings": [notice._asdict() for notice in trained.notices],
     }

@@ -1,9 +1,10 @@
-"""The rows of a run: labeled and unlabeled, from two tables or from one with a label column."""
+"""The rows of a run: labeled, unlabeled and known negatives, of a table each or of one for all."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +12,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from .errors import InputError, UsageError
+from .sketch import LABELED, NEGATIVE, SETS, UNLABELED
 from .tables import Table
 
 MAX_SHOWN = 60  # characters of somebody's text in a message
 MAX_TEXT = 1000  # bytes of a category or a group
 ID_JOINT = ":"  # between the parts of an id of several columns, where it is shown as one
-LABELED_WORDS = ("1", "1.0", "true", "yes", "labeled")
-UNLABELED_WORDS = ("0", "0.0", "false", "no", "unlabeled")
 # what punoise writes beside the columns of its inputs, whose names must be others
 OWN_COLUMNS = frozenset(
     (
@@ -26,6 +26,12 @@ OWN_COLUMNS = frozenset(
         *("stratum", "weight", "verdict", "row"),
     )
 )
+USUAL_SETS = {1: (UNLABELED,), 2: (LABELED, UNLABELED)}  # of that many tables
+WORDS = {
+    **dict.fromkeys(("1", "1.0", "true", "yes", "labeled"), LABELED),
+    **dict.fromkeys(("0", "0.0", "false", "no", "unlabeled"), UNLABELED),
+    "negative": NEGATIVE,
+}
 
 
 @dataclass(frozen=True)
@@ -33,11 +39,21 @@ class Chunk:
     """Some consecutive rows of one table."""
 
     batch: pa.RecordBatch
-    labeled: NDArray[np.bool_]  # (n,); all false where the table has no labels
+    sets: NDArray[np.int8]  # (n,): UNLABELED, LABELED or NEGATIVE
     table: int  # its position among the tables
     first_row: int  # in the table, from 0
     file: str
     first_file_row: int
+
+    @cached_property
+    def labeled(self) -> NDArray[np.bool_]:
+        """Which rows are labeled, shape (n,)."""
+        return np.asarray(self.sets == LABELED)
+
+    @cached_property
+    def unlabeled(self) -> NDArray[np.bool_]:
+        """Which rows are neither labeled nor known negatives, shape (n,)."""
+        return np.asarray(self.sets == UNLABELED)
 
     def error(self, column: str, problem: str, row: int, remedy: str = "") -> InputError:
         """An error that names the place: rows count from 1, in the file that holds them."""
@@ -49,11 +65,12 @@ class Chunk:
 class Rows:
     """All rows in output order, with the columns that play a part.
 
-    `tables` is (labeled, unlabeled), or one table: with a label column, or without labels.
+    There is a table for each set, or one table: with a label column, or of unlabeled rows.
     """
 
     tables: tuple[Table, ...]
     features: tuple[str, ...]
+    sets: tuple[int, ...] = (UNLABELED,)  # of each table's rows, where no column says it
     id_columns: tuple[str, ...] = ()
     group_column: str | None = None
     label_column: str | None = None
@@ -64,6 +81,7 @@ class Rows:
         cls,
         tables: Sequence[Table],
         *,
+        sets: Sequence[int] = (),
         features: Sequence[str] = (),
         drop: Sequence[str] = (),
         id_columns: Sequence[str] = (),
@@ -72,7 +90,10 @@ class Rows:
         keep: Sequence[str] = (),
         wanted_by: str = "--features",
     ) -> Rows:
-        """Match the columns of the tables by name; `features` empty means all that are left."""
+        """Match the columns of the tables by name; `features` empty means all that are left.
+
+        By default one table is of unlabeled rows, and of two the first is of labeled ones.
+        """
         roles = dict.fromkeys(id_columns, "--id-column")
         for option, role in (("--group-column", group_column), ("--label-column", label_column)):
             if role is not None:
@@ -94,18 +115,20 @@ class Rows:
             raise UsageError(f"column {min(clash)!r} cannot be a feature and have another part too")
         left_out = {*roles, *drop, *(set(kept) - set(features))}
         found = [[c for c in features or table.columns if c not in left_out] for table in tables]
-        for ours, theirs, table in ((0, -1, tables[-1]), (-1, 0, tables[0])):
+        others = range(1, len(tables))
+        for ours, theirs in [pair for i in others for pair in ((0, i), (i, 0))]:
             there = set(found[theirs])
             for column in found[ours]:
                 if column not in there:
                     raise InputError(
-                        f"{table.name}: column {column!r} is missing; {tables[ours].name} has it "
-                        f"(--drop-columns {column} leaves it out)"
+                        f"{tables[theirs].name}: column {column!r} is missing; "
+                        f"{tables[ours].name} has it (--drop-columns {column} leaves it out)"
                     )
         if not found[0]:
             raise InputError(f"{tables[0].name}: no feature column is left")
-        ids = tuple(dict.fromkeys(id_columns))
-        return cls(tuple(tables), tuple(found[0]), ids, group_column, label_column, kept)
+        ids, of_each = tuple(dict.fromkeys(id_columns)), tuple(sets) or USUAL_SETS[len(tables)]
+        columns = (group_column, label_column, kept)
+        return cls(tuple(tables), tuple(found[0]), of_each, ids, *columns)
 
     def chunks(self, columns: Sequence[str]) -> Iterator[Chunk]:
         """The named columns of all rows, in output order."""
@@ -116,14 +139,20 @@ class Rows:
             for batch, file, file_row in table.batches(
                 wanted or [table.columns[0]], coded=self.label_column
             ):
-                labeled = len(self.tables) == 2 and position == 0
-                flags = np.broadcast_to(np.array(labeled), batch.num_rows)
+                code = np.array(self.sets[position], np.int8)
                 batch = _cut_long(batch, self.features)
-                chunk = Chunk(batch, flags, position, row, file, file_row)
+                sets = np.broadcast_to(code, batch.num_rows)
+                chunk = Chunk(batch, sets, position, row, file, file_row)
                 if self.label_column is not None:
-                    chunk = replace(chunk, labeled=_parse_labels(chunk, self.label_column))
+                    chunk = replace(chunk, sets=_parse_labels(chunk, self.label_column))
                 yield chunk
                 row += batch.num_rows
+
+    @property
+    def names_of_sets(self) -> list[str]:
+        """For each set the name of its table, else of the first."""
+        names = {code: table.name for code, table in zip(self.sets, self.tables, strict=True)}
+        return [names.get(code, self.tables[0].name) for code in range(len(SETS))]
 
     def parts(self) -> list[Rows]:
         """One for each file, in output order: the same tables, of which only that file is left."""
@@ -234,18 +263,20 @@ def as_text(chunk: Chunk, column: str) -> pa.Array:
         ) from error
 
 
-def _parse_labels(chunk: Chunk, column: str) -> NDArray[np.bool_]:
+def _parse_labels(chunk: Chunk, column: str) -> NDArray[np.int8]:
+    """The set of each row by the words of its label column, shape (n,)."""
     coded = chunk.batch[column]
     if not pa.types.is_dictionary(coded.type):
         coded = as_text(chunk, column).dictionary_encode()
     words = ["", *(str(word).strip().lower() for word in coded.dictionary.to_pylist())]
-    if len(words) == 2 and not coded.null_count and words[1] in UNLABELED_WORDS:
-        return np.broadcast_to(np.array(False), len(coded))  # most of a large table, at once
+    if len(words) == 2 and not coded.null_count and words[1] in WORDS:
+        code = np.array(WORDS[words[1]], np.int8)
+        return np.broadcast_to(code, len(coded))  # most of a large table, at once
     codes = np.asarray(pc.fill_null(coded.indices, -1)) + 1
-    known = np.array([word in LABELED_WORDS + UNLABELED_WORDS for word in words])
-    if not known[1:].all() or coded.null_count:
-        row = int(known[codes].argmin())
-        if not known[codes[row]]:
-            remedy = "; a label is 1/0, true/false, yes/no or labeled/unlabeled"
+    sets = np.array([WORDS.get(word, -1) for word in words], np.int8)
+    if (sets[1:] < 0).any() or coded.null_count:
+        row = int(sets[codes].argmin())
+        if sets[codes[row]] < 0:
+            remedy = "; a label is 1/0, true/false, yes/no, labeled/unlabeled, or negative"
             raise chunk.error(column, f"has {shown(chunk.batch[column][row].as_py())}", row, remedy)
-    return np.array([word in LABELED_WORDS for word in words])[codes]
+    return sets[codes]

@@ -121,7 +121,8 @@ def _run(
     write_json(str(folder / "prior.json"), prior.to_json())
     shares, _ = prior.shares(sketch)
     calibration = calibrate(sketch, shares)
-    step = WritePosteriors(sketch, posterior_columns(calibration, PosteriorRequest()))
+    columns = posterior_columns(calibration, PosteriorRequest())
+    step = WritePosteriors(sketch, columns, prior.labeled_negatives)
     found = engine.write(
         step, Scores.open(scores).rows, "posterior", f"{of_tables}/posterior{suffix}"
     )

@@ -21,13 +21,13 @@ from .notices import Notice
 from .outputs import WriteBatch, table_writer
 from .rows import OWN_COLUMNS, Chunk, Rows
 from .shards import Job
-from .sketch import FloatArray, Sketch, SketchBuilder
+from .sketch import SETS, FloatArray, Sketch, SketchBuilder
 from .tables import open_table, parquet_metadata
 from .transform.scoring import HonestScorer, ScoreModel
 from .transform.store import StoredModel, save_model
 from .transform.training import check_sizes
 
-SET_NAMES = pa.array(["unlabeled", "labeled"])
+SET_NAMES = pa.array(SETS)
 SCORE_COLUMN = Encoding((Column("score", "number"),))
 UNIQUE_COLUMNS = ("id", "score")  # nearly so: a dictionary of their values does not pay
 WARNINGS_KEY = "punoise.warnings"  # of Parquet: what was noticed about the columns
@@ -84,14 +84,14 @@ class Scores:
         """The sketch of all scores, in one pass."""
         builder = SketchBuilder()
         for chunk, scores in self.chunks():
-            builder.add(scores, chunk.labeled)
+            builder.add(scores, chunk.sets)
             done(len(scores))
         return builder.sketch()
 
     def checked_sketch(self, engine: Engine) -> Sketch:
         """The sketch of all scores, of which there must be enough to estimate from."""
         sketch = engine.gather(SketchScores(), self.rows, "sketch")
-        check_sizes(self.name, sketch.n_labeled, sketch.n_unlabeled)
+        check_sizes(self.name, sketch.counts.sum(0))
         return sketch
 
 
@@ -152,7 +152,7 @@ class WriteScores:
                     row = int(np.isfinite(scores).argmin())
                     raise chunk.error(job.part.features[0], "and the others have no score", row)
                 write(scores_batch(job.part, chunk, scores, schema))
-                builder.add(scores, chunk.labeled)
+                builder.add(scores, chunk.sets)
                 done(len(scores))
         return builder.sketch()
 
@@ -169,20 +169,22 @@ class WriteScores:
 
 
 def write_training_scores(
-    rows: Rows, scorer: HonestScorer, labeled: bool | None, threads: int, out: str
+    rows: Rows, scorer: HonestScorer, of: int | None, threads: int, out: str
 ) -> int:
     """Score files of the tables that a scorer was trained on; returns the number of their rows.
 
-    `labeled` is None where one table held both kinds of rows.
+    `of` is the set whose table they are of, None where one table held all sets.
     """
     (table,) = rows.tables
-    position = 0 if labeled is not False else 1
-    if len(scorer.files) != (1 if labeled is None else 2):
+    several = len(scorer.files) > 1
+    if several and of not in scorer.sets:
+        names = " or ".join(f"--set {SETS[code]}" for code in scorer.sets)
+        raise UsageError(f"the model was trained on several tables: use {names}")
+    if not several and of is not None:
         raise UsageError(
             "the model was trained on one table with a label column: use --label-column"
-            if labeled is not None
-            else "the model was trained on two tables: use --set labeled or --set unlabeled"
         )
+    position = 0 if of is None else scorer.sets.index(of)
     known = {file.name: file for file in scorer.files[position]}
     parts = []
     for shard in table.shards:
@@ -192,7 +194,7 @@ def write_training_scores(
             raise InputError(f"{shard.name}: the model was not trained on it but on {names}")
         part = [table.only(()) for _ in scorer.files]
         part[position] = table.only([shard], file.first_row)
-        parts.append((replace(rows, tables=tuple(part)), file))
+        parts.append((replace(rows, tables=tuple(part), sets=scorer.sets), file))
     count = 0
     schema = scores_schema(rows, with_set=True)
     with table_writer(out, schema, UNIQUE_COLUMNS) as write:
@@ -229,7 +231,7 @@ def scores_batch(
     """The rows of a chunk as they stand in SCORES, with the columns of its schema."""
     of_set = []
     if "set" in schema.names:
-        of_set = [SET_NAMES.take(pa.array(chunk.labeled.view(np.int8)))]
+        of_set = [SET_NAMES.take(pa.array(chunk.sets))]
     arrays = [*rows.id_parts(chunk), *of_set, pa.array(scores), *more, *rows.carry(chunk)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -1,10 +1,10 @@
 """The sufficient statistic of every univariate estimator: sorted scores with their counts.
 
-A sketch holds the distinct scores and, for each, how many labeled and how many unlabeled rows have
-it. Where there are more than MAX_CELLS distinct scores it holds them on a coarser grid. The grids
-do not depend on the data and each is nested in the next finer one; the grid in use is the finest on
-which the scores fill at most MAX_CELLS cells. So the sketches of shards, merged in any order, are
-exactly the sketch of the whole.
+A sketch holds the distinct scores and, for each, how many rows of each set have it: unlabeled,
+labeled, and known negatives where there are any. Where there are more than MAX_CELLS distinct
+scores it holds them on a coarser grid. The grids do not depend on the data and each is nested in
+the next finer one; the grid in use is the finest on which the scores fill at most MAX_CELLS cells.
+So the sketches of shards, merged in any order, are exactly the sketch of the whole.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+SetArray = NDArray[np.int8] | BoolArray  # of codes; a boolean says whether a row is labeled
+
+UNLABELED, LABELED, NEGATIVE = range(3)  # the codes of the sets, and their columns in the counts
+SETS = ("unlabeled", "labeled", "negative")
 
 MAX_CELLS = 8192
 DENSE_LEVEL = 39  # from here on a grid has few enough cells for a table of them all
@@ -59,27 +63,28 @@ def _table_index(scores: FloatArray, level: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """Cells in increasing order, each with at least one row; all arrays have shape (cells,)."""
+    """Cells in increasing order, each with at least one row."""
 
-    edges: FloatArray
-    labeled: IntArray
-    unlabeled: IntArray
+    edges: FloatArray  # (cells,)
+    counts: IntArray  # (cells, 3): rows of each set
     level: int = 0  # bits dropped from the scores; at 0 they are exact
 
     @classmethod
-    def of(cls, labeled: FloatArray, unlabeled: FloatArray) -> Sketch:
-        """The sketch of two samples of finite scores, shapes (n_labeled,) and (n_unlabeled,)."""
-        is_labeled = np.repeat([True, False], [len(labeled), len(unlabeled)])
-        return cls.of_rows(np.concatenate([labeled, unlabeled]), is_labeled)
+    def of(
+        cls, labeled: FloatArray, unlabeled: FloatArray, negative: FloatArray | None = None
+    ) -> Sketch:
+        """The sketch of samples of finite scores, each of shape (n,) with an n of its own."""
+        parts = [unlabeled, labeled, np.empty(0) if negative is None else negative]
+        sets = np.repeat(np.arange(len(SETS), dtype=np.int8), list(map(len, parts)))
+        return cls.of_rows(np.concatenate(parts), sets)
 
     @classmethod
-    def of_rows(cls, scores: FloatArray, labeled: BoolArray) -> Sketch:
-        """The sketch of rows with finite scores, of which some are labeled; both of shape (n,)."""
+    def of_rows(cls, scores: FloatArray, sets: SetArray) -> Sketch:
+        """The sketch of rows with finite scores and the codes of their sets; both of shape (n,)."""
         coded = pa.array(np.asarray(scores, np.float64)).dictionary_encode()
         distinct = np.asarray(coded.dictionary)
-        codes = np.asarray(coded.indices) * np.int64(2) + labeled
-        counts = np.bincount(codes, minlength=2 * len(distinct)).reshape(-1, 2)
-        return cls(distinct, counts[:, 1], counts[:, 0])._at_level(0)._coarsened()
+        counts = _counted(np.asarray(coded.indices), sets, len(distinct))
+        return cls(distinct, counts)._at_level(0)._coarsened()
 
     @classmethod
     def merge(cls, sketches: Iterable[Sketch]) -> Sketch:
@@ -87,8 +92,7 @@ class Sketch:
         parts = list(sketches)
         stacked = cls(
             np.concatenate([part.edges for part in parts]),
-            np.concatenate([part.labeled for part in parts]),
-            np.concatenate([part.unlabeled for part in parts]),
+            np.concatenate([part.counts for part in parts]),
         )
         return stacked._at_level(max(part.level for part in parts))._coarsened()
 
@@ -96,6 +100,21 @@ class Sketch:
     def scores(self) -> FloatArray:
         """The score each cell stands for: its middle."""
         return _on_grid(self.edges, self.level, middle=True)
+
+    @cached_property
+    def unlabeled(self) -> IntArray:
+        """Unlabeled rows, shape (cells,)."""
+        return np.ascontiguousarray(self.counts[:, UNLABELED])
+
+    @cached_property
+    def labeled(self) -> IntArray:
+        """Labeled rows, shape (cells,)."""
+        return np.ascontiguousarray(self.counts[:, LABELED])
+
+    @cached_property
+    def negative(self) -> IntArray:
+        """Known negatives, shape (cells,)."""
+        return np.ascontiguousarray(self.counts[:, NEGATIVE])
 
     @cached_property
     def n_labeled(self) -> int:
@@ -106,10 +125,19 @@ class Sketch:
         return int(self.unlabeled.sum())
 
     @cached_property
+    def n_negative(self) -> int:
+        return int(self.negative.sum())
+
+    @cached_property
     def auc(self) -> float:
         """P(labeled score > unlabeled score) + P(equal) / 2."""
-        below = np.cumsum(self.unlabeled) - self.unlabeled / 2
-        return float(self.labeled @ below / (self.n_labeled * self.n_unlabeled))
+        return self.auc_against(UNLABELED)
+
+    def auc_against(self, other: int) -> float:
+        """P(labeled score > score of the other set) + P(equal) / 2."""
+        rows = self.counts[:, other]
+        below = np.cumsum(rows) - rows / 2
+        return float(self.labeled @ below / (self.n_labeled * int(rows.sum())))
 
     def cells_of(self, scores: FloatArray) -> IntArray:
         """The cell each score falls in, shape (n,): its own, or the nearest there is."""
@@ -136,11 +164,30 @@ class Sketch:
         return table
 
     def resample(self, rng: np.random.Generator) -> Sketch:
-        """A bootstrap sample of the rows: both samples redrawn at their own size."""
-        labeled = rng.multinomial(self.n_labeled, self.labeled / self.n_labeled)
-        unlabeled = rng.multinomial(self.n_unlabeled, self.unlabeled / self.n_unlabeled)
-        drawn = labeled + unlabeled > 0
-        return Sketch(self.edges[drawn], labeled[drawn], unlabeled[drawn], self.level)
+        """A bootstrap sample of the rows: each set redrawn at its own size."""
+        counts = np.zeros_like(self.counts)
+        for code in (LABELED, UNLABELED, NEGATIVE):
+            if rows := int(self.counts[:, code].sum()):
+                counts[:, code] = rng.multinomial(rows, self.counts[:, code] / rows)
+        drawn = counts.any(axis=1)
+        return Sketch(self.edges[drawn], counts[drawn], self.level)
+
+    def without_negatives(self) -> Sketch:
+        """The labeled and unlabeled rows alone."""
+        if not self.n_negative:
+            return self
+        counts = np.where(np.arange(len(SETS)) == NEGATIVE, 0, self.counts)
+        seen = counts.any(axis=1)
+        return Sketch(self.edges[seen], counts[seen], self.level)
+
+    def mirrored(self) -> Sketch:
+        """The rows by how low they score, each cell at its middle: to estimate from, not to merge.
+
+        Shares stay shares.
+        """
+        shares = len(self.edges) > 0 and self.edges[0] >= 0 and self.edges[-1] <= 1
+        scores = self.scores[::-1]
+        return Sketch(1.0 - scores if shares else -scores, self.counts[::-1].copy())
 
     def _at_level(self, level: int) -> Sketch:
         """These rows on the grid of a level at least as coarse as their own, cells in order."""
@@ -148,11 +195,8 @@ class Sketch:
         order = np.argsort(edges, kind="stable")  # quick where there is some order already
         edges = edges[order]
         first = np.flatnonzero(_is_first(edges))
-
-        def summed(counts: IntArray) -> IntArray:
-            return np.add.reduceat(counts[order], first) if len(first) else counts
-
-        return Sketch(edges[first], summed(self.labeled), summed(self.unlabeled), level)
+        counts = np.add.reduceat(self.counts[order], first) if len(first) else self.counts
+        return Sketch(edges[first], counts, level)
 
     def _coarsened(self) -> Sketch:
         """This sketch on the finest grid that leaves it at most MAX_CELLS cells."""
@@ -169,6 +213,13 @@ class Sketch:
         return self._at_level(high)
 
 
+def _counted(places: IntArray, sets: SetArray, n: int) -> IntArray:
+    """How many rows of each set are at each of n places, shape (n, 3)."""
+    width = len(SETS)
+    codes = places * np.int64(width) + sets
+    return np.bincount(codes, minlength=width * n).reshape(-1, width)
+
+
 def _is_first(edges: FloatArray) -> BoolArray:
     """Whether each of some ordered edges differs from the one before it, shape (n,)."""
     return np.concatenate([np.ones(min(len(edges), 1), bool), edges[1:] != edges[:-1]])
@@ -183,26 +234,26 @@ class SketchBuilder:
     def __init__(self) -> None:
         self._sketch = EMPTY
         self._aside = EMPTY  # rows since in cells that are not in the sketch
-        self._counts = np.zeros((1, 2), np.int64)  # rows since, by cell from 1 and being labeled
+        self._counts = np.zeros((1, len(SETS)), np.int64)  # rows since, by cell from 1
 
-    def add(self, scores: FloatArray, labeled: BoolArray) -> None:
-        """Count rows with finite scores, shapes (n,) and (n,)."""
+    def add(self, scores: FloatArray, sets: SetArray) -> None:
+        """Count rows with finite scores and the codes of their sets, shapes (n,) and (n,)."""
         sketch = self._sketch
         if sketch.level < DENSE_LEVEL:
-            self._merge(Sketch.of_rows(scores, labeled))
+            self._merge(Sketch.of_rows(scores, sets))
             return
         cells = sketch._table[_table_index(scores, sketch.level)]
-        if labeled.any():
-            counts = np.bincount(2 * cells + labeled, minlength=self._counts.size).reshape(-1, 2)
-        else:
+        if sets.any():
+            counts = _counted(cells, sets, len(self._counts))
+        else:  # most of a large table
             counts = np.zeros_like(self._counts)
-            counts[:, 0] = np.bincount(cells, minlength=len(counts))
+            counts[:, UNLABELED] = np.bincount(cells, minlength=len(counts))
         new_rows = counts[0].sum()
         counts[0] = 0
         self._counts += counts
         if new_rows:
             new = cells == 0
-            part = Sketch.of_rows(scores[new], labeled[new])
+            part = Sketch.of_rows(scores[new], sets[new])
             if new_rows > len(scores) / 1000:
                 self._merge(part)
             else:  # not worth a new table
@@ -211,13 +262,9 @@ class SketchBuilder:
     def _merge(self, part: Sketch) -> None:
         self._sketch = Sketch.merge([self.sketch(), part])
         self._aside = EMPTY
-        self._counts = np.zeros((len(self._sketch.edges) + 1, 2), np.int64)
+        self._counts = np.zeros((len(self._sketch.edges) + 1, len(SETS)), np.int64)
 
     def sketch(self) -> Sketch:
         """The sketch of all rows so far."""
-        sketch = self._sketch
-        unlabeled, labeled = self._counts[1:].T
-        counted = replace(
-            sketch, labeled=sketch.labeled + labeled, unlabeled=sketch.unlabeled + unlabeled
-        )
+        counted = replace(self._sketch, counts=self._sketch.counts + self._counts[1:])
         return Sketch.merge([counted, self._aside])

@@ -486,7 +486,7 @@ def test_an_archive_is_not_inflated_on_trust(monkeypatch):
 
 
 def test_sketches_do_not_overflow(punoise, tmp_path):
-    many = Sketch(SKETCH.edges, SKETCH.labeled * 2**46, SKETCH.unlabeled * 2**46)
+    many = Sketch(SKETCH.edges, SKETCH.counts * 2**46)
     for name in "ab":
         with open(tmp_path / name, "wb") as file:
             save_sketch(many, file)
@@ -495,7 +495,7 @@ def test_sketches_do_not_overflow(punoise, tmp_path):
     result = punoise("merge-sketches", *names, "--out", tmp_path / "d", expect=3)
     assert "can be counted" in result.err
     with pytest.raises(ValueError, match="can be counted"):
-        archive.check_rows(Sketch(SKETCH.edges, SKETCH.labeled * 2**62, SKETCH.unlabeled))
+        archive.check_rows(Sketch(SKETCH.edges, SKETCH.counts * 2**62))
 
 
 @pytest.fixture(scope="module")

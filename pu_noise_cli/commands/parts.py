@@ -28,7 +28,7 @@ class ScoreOptions(ShardsOptions, CarriedColumns, InputFormat):
         "--set",
         "Input",
         "The table is, or is a file of, this one of the tables that 'train' read.",
-        type=click.Choice(["labeled", "unlabeled"]),
+        type=click.Choice(["labeled", "unlabeled", "negative"]),
     )
     label_column: str | None = option(
         "--label-column",
@@ -55,6 +55,7 @@ def score(given: ScoreOptions, console: Console) -> None:
     from ..files import read_bytes
     from ..rows import Rows
     from ..scores import WriteScores, write_training_scores
+    from ..sketch import SETS
     from ..transform.store import load_model
 
     if given.label_column is not None and given.set_name is not None:
@@ -82,8 +83,8 @@ def score(given: ScoreOptions, console: Console) -> None:
     if extra:
         console.say(f"punoise: {table.name}: not in the model and left out: {', '.join(extra)}")
     if known and stored.scorer is not None:
-        labeled = None if given.set_name is None else given.set_name == "labeled"
-        count = write_training_scores(rows, stored.scorer, labeled, given.threads, given.out)
+        of = None if given.set_name is None else SETS.index(given.set_name)
+        count = write_training_scores(rows, stored.scorer, of, given.threads, given.out)
     else:
         with open_engine(given.dask, given.threads, console, given.resume) as engine:
             count = engine.write(WriteScores(stored.model), rows, "score", given.out).n_unlabeled
@@ -154,7 +155,7 @@ def merged(names: Sequence[str], enough: bool = True) -> Sketch:
         raise InputError(f"{names[0]} and the other sketches: {error}") from error
     merged = Sketch.merge(parts)
     if enough:
-        check_sizes(names[0], merged.n_labeled, merged.n_unlabeled)
+        check_sizes(names[0], merged.counts.sum(0))
     return merged
 
 

@@ -83,7 +83,7 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
             given.bounds, given.fdr, levels, given.target_alpha, given.calibrator, given.seed
         )
         columns = posterior_columns(calibration, request)
-        step = WritePosteriors(sketch, columns)
+        step = WritePosteriors(sketch, columns, prior.labeled_negatives)
         found = engine.write(step, scored.rows, "posterior", given.out)
     _tell_calls(given, levels, columns, found, console)
     notices = (*notices, *calibration.notices)

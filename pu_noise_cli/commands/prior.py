@@ -180,6 +180,8 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
         scored = Scores.open(given.scores)
         rows = scored.rows
     elif not sketches:
+        if given.negatives is not None and given.unlabeled is None:
+            raise UsageError("alpha cannot be estimated without --unlabeled")
         rows = given.rows()
     if rows is not None and given.dask is not None:
         check_parquet(rows, f"--dask {given.dask}")
@@ -201,6 +203,7 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
                 sample=given.sample,
                 notices=notices,
                 audit=audit,
+                labeled_negatives=given.labeled_negatives,
             )
     return prior, sketch
 
@@ -211,6 +214,8 @@ def _check_verdicts(given: EstimatePriorOptions) -> None:
         raise UsageError("--verdicts goes with --scores, in which the verified rows are found")
     if given.method not in ("auto", "all"):
         raise UsageError(f"--verdicts goes with --method auto or all, not with {given.method}")
+    if given.labeled_negatives:
+        raise UsageError("--verdicts goes with labeled positives")
 
 
 def _check_no_tables(given: EstimatePriorOptions) -> None:

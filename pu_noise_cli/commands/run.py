@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import click
 
 from ..console import Console
 from ..errors import EstimationError, InputError, PunoiseError, UsageError
-from ..options import ShardsOptions
-from ..parameters import command, flag, option
+from ..options import ShardsOptions, stated_shares
+from ..parameters import INNER_SHARE, command, flag, option
 from .prior import Estimating, tell, tell_score
+
+if TYPE_CHECKING:
+    from ..analysis import Request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +36,13 @@ class RunOptions(Estimating, ShardsOptions):
         type=click.Choice(["parquet", "tsv", "csv"]),
         default="parquet",
     )
+    alpha: float | None = option(
+        "--alpha",
+        "Estimation",
+        "Your own alpha (and --beta, by default 1), not to be estimated; with --negatives, "
+        "--unlabeled may then be left out.",
+        type=INNER_SHARE,
+    )
     shards: bool = flag(
         "--shards",
         "Large tables",
@@ -39,6 +50,21 @@ class RunOptions(Estimating, ShardsOptions):
         "input file; --dask implies it.",
         settles=False,
     )
+
+    def request(self) -> Request:
+        """What the user has fixed about the way, α included where it is the user's own."""
+        from ..calibration import Shares
+
+        if self.alpha is None:
+            if self.negatives is not None and self.unlabeled is None:
+                raise UsageError("alpha cannot be estimated without --unlabeled: give --alpha")
+            return super().request()
+        unused = ("method", "purity", "alpha_between", "beta_between", "elbow")
+        if ignored := self.given(*unused, "elkan_noto_estimator"):
+            raise UsageError(f"{ignored[0]} does nothing with --alpha")
+        alpha, beta = stated_shares(self.alpha, self.beta, self.labeled_negatives)
+        stated = Shares(alpha, beta, labeled_negatives=self.labeled_negatives)
+        return replace(super().request(), stated=stated)
 
 
 @command(RunOptions)
@@ -61,7 +87,7 @@ def run(given: RunOptions, console: Console) -> None:
         raise UsageError("--resume goes with --shards")
     if sharded and given.table_format != "parquet":
         raise UsageError(f"--format {given.table_format}: shards are Parquet files")
-    inputs = (given.labeled, given.unlabeled, given.table)
+    inputs = (given.labeled, given.unlabeled, given.negatives, given.table)
     check_distinct([os.path.join(given.out_dir, name) for name in run.OUTPUTS], inputs)
     settings = run.RunSettings(
         given.request(), given.table_format, given.values(True), given.values(False)

@@ -1,7 +1,7 @@
 """The estimators of α and β, one file per method."""
 
 from . import alphamax, auto, bound, elkan_noto, msgmm, multivariate
-from .base import ESTIMATORS, Curve, Estimate, Estimator, Interval, Samples, Settings
+from .base import ESTIMATORS, Curve, Estimate, Estimator, Interval, Samples, Settings, other_way
 
 __all__ = [
     "ESTIMATORS",
@@ -17,4 +17,5 @@ __all__ = [
     "elkan_noto",
     "msgmm",
     "multivariate",
+    "other_way",
 ]

@@ -21,6 +21,7 @@ SMALL_ALPHA = (0.001, 0.3)
 POINTS = 400  # of each piece of α and of β at which the prior is summed
 LEAST_EXCESS = 0.05  # of β over α
 FULL_AUC = 0.6  # of labeled against unlabeled rows, below which less purity is assumed
+PURITY = 0.3  # of the top, by default
 TOP = 0.2  # of the labeled rows, the best-scoring
 
 
@@ -85,8 +86,13 @@ SIMULATED = SharePrior(
 )
 
 
-def purity_asked(purity: float, sketch: Sketch) -> float:
-    """The least purity of the top that is assumed."""
+def purity_asked(purity: float | None, sketch: Sketch) -> float:
+    """The least purity of the top that is assumed.
+
+    Known negatives show what the assumption would have to stand in for.
+    """
+    if purity is None:
+        purity = 0.0 if sketch.n_negative else PURITY
     return purity * float(np.clip((sketch.auc - 0.5) / (FULL_AUC - 0.5), 0, 1))
 
 

@@ -31,11 +31,13 @@ from .assumptions import (
 from .base import Estimate, Settings, register
 from .belief import Belief
 from .limits import sampling_interval
+from .negatives import Mixture
 from .summary import summarise
 
 WEIGHTS = "auto_weights.npz"
 FARTHEST = 6.0  # the largest standardised input
 DRAWS = 200
+FINER = 8  # times as many α on the grid where known negatives tell α/β
 PURITIES = tuple(i / 10 for i in range(10))  # for which the interval is told
 LEVEL = 0.95  # of the intervals
 CONTRADICTION = declare(
@@ -123,20 +125,35 @@ def networks() -> Networks:
 # The belief
 
 
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the rows say of α and β, before any prior."""
+
+    log_likelihood: FloatArray  # (k, m): the networks', by labeled and unlabeled rows
+    mixture: Mixture | None  # where there are known negatives
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> Evidence:
+        mixture = Mixture.of(sketch) if sketch.n_negative else None
+        return cls(networks().log_likelihood(summarise(sketch.without_negatives())), mixture)
+
+
 def believed(
-    sketch: Sketch, settings: Settings, log_likelihood: FloatArray | None = None
+    sketch: Sketch, settings: Settings, evidence: Evidence | None = None
 ) -> tuple[Belief, float, list[Notice]]:
     """The belief in α and β, the purity of the top that it assumes, and what the scores contradict.
 
     A range that they contradict is kept, and nothing else believed; a purity is not assumed then.
-    The networks' log-likelihood, shape (k, m), may be given, so as not to find it again.
+    The evidence may be given, so as not to find it again.
     """
-    if log_likelihood is None:
-        log_likelihood = networks().log_likelihood(summarise(sketch))
-    before = Belief(ALPHA, BETA, prior())
+    evidence = evidence or Evidence.of(sketch)
+    before, log_likelihood = Belief(ALPHA, BETA, prior()), evidence.log_likelihood
     if settings.beta is not None:
         before, log_likelihood = _at_beta(before, log_likelihood, settings.beta)
     after = before.given(np.exp(log_likelihood - log_likelihood[before.mass > 0].max()))
+    if evidence.mixture is not None:
+        before, after = before.refined(FINER), after.refined(FINER)
+        after = after.given(evidence.mixture.weight(after.alpha_edges, after.beta))
     notices = []
     if settings.alpha_between or settings.beta_between:
         fixed = (settings.beta or 0.0, settings.beta or 1.0)
@@ -176,26 +193,26 @@ def _contradiction(assumption: str) -> Notice:
     return CONTRADICTION(f"the scores contradict that {assumption}")
 
 
-def _sensitivity(
-    sketch: Sketch, settings: Settings, log_likelihood: FloatArray
-) -> list[list[float]]:
+def _sensitivity(sketch: Sketch, settings: Settings, evidence: Evidence) -> list[list[float]]:
     """Each of PURITIES with the ends of the interval of α if it is assumed, while it can be."""
     found = []
     for purity in PURITIES:
-        belief, _, notices = believed(sketch, replace(settings, purity=purity), log_likelihood)
+        belief, _, notices = believed(sketch, replace(settings, purity=purity), evidence)
         if not notices:
             found.append([purity, *belief.interval(LEVEL)[0]])
     return found
 
 
-@register("auto", options=("purity", "alpha_between", "beta_between"))
+@register("auto", options=("purity", "alpha_between", "beta_between"), negatives=True)
 def auto(sketch: Sketch, settings: Settings) -> Estimate:
     """Learned from simulated samples: the most accurate, with intervals of its own."""
-    log_likelihood = networks().log_likelihood(summarise(sketch))
-    belief, purity, notices = believed(sketch, settings, log_likelihood)
+    evidence = Evidence.of(sketch)
+    belief, purity, notices = believed(sketch, settings, evidence)
+    if evidence.mixture is not None:
+        notices.extend(evidence.mixture.notices())
     alpha, beta = float(belief.alphas(np.array([0.5]))[0]), belief.means[1]  # of least error
     alpha_ci, beta_ci = belief.interval(LEVEL)
-    sampling = sampling_interval(sketch, alpha)
+    sampling = sampling_interval(sketch.without_negatives(), alpha)
     return Estimate(
         alpha=alpha,
         beta=beta,
@@ -208,6 +225,6 @@ def auto(sketch: Sketch, settings: Settings) -> Estimate:
         alpha_ci_sampling=(max(sampling[0], alpha_ci[0]), min(sampling[1], alpha_ci[1])),
         assumed={
             **assumed(settings, purity),
-            "sensitivity": _sensitivity(sketch, settings, log_likelihood),
+            "sensitivity": _sensitivity(sketch, settings, evidence),
         },
     )

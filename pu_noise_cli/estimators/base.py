@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -32,8 +32,8 @@ class Settings:
     elkan_noto_estimator: str = "e1"
     elbow: str = "robust"
     # at least this share of the unlabeled rows that score like the top fifth of the labeled ones
-    # are positive; 0 assumes nothing
-    purity: float = 0.3
+    # are positive; 0 assumes nothing. None: the default, or nothing where there are known negatives
+    purity: float | None = None
     alpha_between: Interval | None = None
     beta_between: Interval | None = None
 
@@ -63,6 +63,34 @@ class Estimate:
     alpha_ci_sampling: Interval | None = None  # what would remain if the overlap were known
     assumed: dict[str, Any] | None = None  # the prior, in words and numbers
 
+    def turned(self) -> Estimate:
+        """The same with α as the share of the other class."""
+        return replace(
+            self,
+            alpha=1 - self.alpha,
+            alpha_plus=None,  # of the labeled class, and so no bound of this α
+            beta_plus=None,
+            alpha_ci=other_way(self.alpha_ci),
+            alpha_ci_sampling=other_way(self.alpha_ci_sampling),
+            draws=self.draws and tuple((1 - alpha, beta) for alpha, beta in reversed(self.draws)),
+            assumed=self.assumed and _turned_assumptions(self.assumed),
+        )
+
+
+def other_way(interval: Interval | None) -> Interval | None:
+    """The interval of one minus a share."""
+    return None if interval is None else (1 - interval[1], 1 - interval[0])
+
+
+def _turned_assumptions(assumed: dict[str, Any]) -> dict[str, Any]:
+    between = assumed["alpha_between"]
+    return {
+        **assumed,
+        "words": f"of the class of the labeled rows: {assumed['words']}",
+        "alpha_between": None if between is None else list(other_way(tuple(between)) or ()),
+        "sensitivity": [[p, 1 - high, 1 - low] for p, low, high in assumed["sensitivity"]],
+    }
+
 
 @dataclass(frozen=True)
 class Estimator:
@@ -72,6 +100,7 @@ class Estimator:
     summary: str
     needs: Literal["scores", "features"]
     options: tuple[str, ...]  # the settings that it heeds beyond those that every method does
+    negatives: bool  # whether it uses known negatives
     estimate: Callable[[Any, Settings], Estimate]
 
 
@@ -79,7 +108,10 @@ ESTIMATORS: dict[str, Estimator] = {}
 
 
 def register(
-    name: str, needs: Literal["scores", "features"] = "scores", options: tuple[str, ...] = ()
+    name: str,
+    needs: Literal["scores", "features"] = "scores",
+    options: tuple[str, ...] = (),
+    negatives: bool = False,
 ) -> Callable[[Callable[[Any, Settings], Estimate]], Callable[[Any, Settings], Estimate]]:
     """Enter a method under its name; the first line of its docstring is its summary."""
 
@@ -87,7 +119,7 @@ def register(
         function: Callable[[Any, Settings], Estimate],
     ) -> Callable[[Any, Settings], Estimate]:
         summary = (function.__doc__ or "").split("\n")[0]
-        ESTIMATORS[name] = Estimator(name, summary, needs, options, function)
+        ESTIMATORS[name] = Estimator(name, summary, needs, options, negatives, function)
         return function
 
     return enter

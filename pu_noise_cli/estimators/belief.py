@@ -46,6 +46,18 @@ class Belief:
         mass = self.mass * weight
         return replace(self, mass=mass / mass.sum())
 
+    def refined(self, parts: int) -> Belief:
+        """The same belief on cells of α cut into equal parts."""
+        edges = self.alpha_edges
+        at = (np.arange(parts) + 0.5) / parts
+        alpha = (edges[:-1, None] + np.diff(edges)[:, None] * at).ravel()
+        return replace(self, alpha=alpha, mass=np.repeat(self.mass, parts, axis=0) / parts)
+
+    @property
+    def alpha_edges(self) -> FloatArray:
+        """The ends of the cells of α, shape (k + 1,)."""
+        return _edges(self.alpha)
+
     def within(self, alpha: Range, beta: Range) -> FloatArray:
         """How much of each cell is inside both ranges, shape (k, m)."""
         return _inside(self.alpha, *alpha)[:, None] * _inside(self.beta, *beta)

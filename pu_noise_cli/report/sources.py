@@ -106,7 +106,7 @@ def read_content(
         of_run = [name for name in (scores, prior, posterior) if name is not None]
         check_of_run(provenance, document.get("files"), of_run)
     opened = Scores.open(scores)
-    sketch, doubtful = _read_scores(opened)
+    sketch, doubtful = _read_scores(opened, found.labeled_negatives)
     shares, notices = found.shares(sketch)
     calibration = calibrate(sketch, shares)
     calibration = replace(calibration, notices=(*notices, *calibration.notices))
@@ -128,13 +128,13 @@ def read_content(
     )
 
 
-def _read_scores(opened: Scores) -> tuple[Sketch, list[DoubtfulRow]]:
-    builder, doubtful = SketchBuilder(), DoubtfulRows()
+def _read_scores(opened: Scores, labeled_negatives: bool) -> tuple[Sketch, list[DoubtfulRow]]:
+    builder, doubtful = SketchBuilder(), DoubtfulRows(labeled_negatives=labeled_negatives)
     for chunk, scores in opened.chunks([*opened.rows.id_columns, "score"]):
-        builder.add(scores, chunk.labeled)
+        builder.add(scores, chunk.sets)
         doubtful.add(opened.rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
     sketch = builder.sketch()
-    check_sizes(opened.name, sketch.n_labeled, sketch.n_unlabeled)
+    check_sizes(opened.name, sketch.counts.sum(0))
     return sketch, doubtful.kept
 
 

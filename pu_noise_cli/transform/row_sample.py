@@ -49,7 +49,7 @@ class RowSample:
         keep: NDArray[np.bool_],
     ) -> None:
         batch = chunk.batch if keep.all() else chunk.batch.filter(pa.array(keep))
-        self.chunks.append(replace(chunk, batch=batch, labeled=chunk.labeled[keep]))
+        self.chunks.append(replace(chunk, batch=batch, sets=chunk.sets[keep]))
         self._rows.append(rows[keep])
         self._priority.append(priority[keep])
 

@@ -27,7 +27,8 @@ class ScoreModel:
     classifier: str | None = None  # None: the one feature is the score itself
     scaling: Scaling | None = None
     model: Model | None = None
-    lower_is_positive: bool = False
+    lower_is_positive: bool = False  # of a column used as the score
+    labeled_negatives: bool = False  # the classifier learned to find negatives
 
     def features(self, chunk: Chunk, threads: int) -> Matrix:
         """The scaled features of rows, shape (n, d)."""
@@ -39,7 +40,11 @@ class ScoreModel:
         if self.model is None:
             values = self.encoding.encode(chunk)[:, 0]
             return _as_scores(chunk, self.encoding, values, self.lower_is_positive)
-        return self.model.predict(self.features(chunk, threads), threads)
+        return self.turned(self.model.predict(self.features(chunk, threads), threads))
+
+    def turned(self, scores: Scores) -> Scores:
+        """Scores of a classifier, shape (n,), such that a high one means positive."""
+        return 1 - scores if self.labeled_negatives else scores
 
 
 def _as_scores(chunk: Chunk, encoding: Encoding, values: Scores, lower_is_positive: bool) -> Scores:
@@ -65,6 +70,7 @@ class HonestScorer:
 
     model: ScoreModel
     files: tuple[tuple[TrainingFile, ...], ...]  # of each table
+    sets: tuple[int, ...]  # of each table's rows, where no column says it
     places: NDArray[np.int64]  # (n, 2): table and row of each training row, in order
     scores: Scores  # (n,): out-of-bag or out-of-fold
     group_column: str | None = None
@@ -77,7 +83,8 @@ class HonestScorer:
         for chunk in rows.chunks([*columns, *rows.carried]):
             if self.cross_fit is not None:
                 features = self.model.features(chunk, threads)
-                yield chunk, self.cross_fit.predict(features, rows.groups(chunk), threads)
+                found = self.cross_fit.predict(features, rows.groups(chunk), threads)
+                yield chunk, self.model.turned(found)
                 continue
             n = chunk.batch.num_rows
             scores = np.full(n, np.nan) if complete else self.model.score(chunk, threads)

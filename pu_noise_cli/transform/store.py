@@ -11,7 +11,8 @@ import numpy as np
 from ..archive import read_archive, sketch_arrays, sketch_of, write_archive
 from ..encoding import Encoding
 from ..errors import InputError
-from ..sketch import Sketch
+from ..rows import USUAL_SETS
+from ..sketch import NEGATIVE, SETS, Sketch
 from . import CLASSIFIERS
 from .base import Arrays, Model
 from .crossfit import FOLDS, CrossFit, GroupFolds
@@ -40,6 +41,8 @@ def save_model(stored: StoredModel, file: BinaryIO) -> None:
         "lower_is_positive": model.lower_is_positive,
         "encoding": model.encoding.as_json(),
     }
+    if model.labeled_negatives:
+        header["labeled_negatives"] = True
     if stored.sketch is not None:
         header["level"] = stored.sketch.level
         arrays |= _prefixed("sketch.", sketch_arrays(stored.sketch))
@@ -48,6 +51,8 @@ def save_model(stored: StoredModel, file: BinaryIO) -> None:
         arrays |= _prefixed("model.", model.model.arrays())
     if scorer is not None:
         header |= {"files": scorer.files, "group_column": scorer.group_column}
+        if NEGATIVE in scorer.sets:
+            header["sets"] = scorer.sets
         arrays |= {"honest.places": scorer.places, "honest.scores": scorer.scores}
         if scorer.cross_fit is not None:
             folds = scorer.cross_fit.folds
@@ -82,7 +87,11 @@ def _score_model(header: dict[str, Any], arrays: Arrays) -> ScoreModel:
         return ScoreModel(encoding, lower_is_positive=turned)
     scaling = Scaling.from_arrays(_part(arrays, "scaling."))
     scaling.check(len(encoding.feature_names))
-    return ScoreModel(encoding, kind, scaling, _model(kind, arrays, "model.", encoding))
+    negatives = header.get("labeled_negatives", False)
+    if type(negatives) is not bool:
+        raise TypeError("labeled_negatives is true or false")
+    model = _model(kind, arrays, "model.", encoding)
+    return ScoreModel(encoding, kind, scaling, model, labeled_negatives=negatives)
 
 
 def _model(kind: str, arrays: Arrays, prefix: str, encoding: Encoding) -> Model:
@@ -102,14 +111,18 @@ def _scorer(header: dict[str, Any], arrays: Arrays, model: ScoreModel) -> Honest
         cross_fit = CrossFit(GroupFolds(dict(dealt), _count(seed)), tuple(models))
     files = tuple(tuple(_file(*file) for file in table) for table in header["files"])
     places, scores = arrays["honest.places"].astype(np.int64), arrays["honest.scores"]
-    if places.shape != (len(scores), 2) or scores.ndim != 1 or not 1 <= len(files) <= 2:
+    if places.shape != (len(scores), 2) or scores.ndim != 1:
         raise ValueError("every training row has a score")
+    sets = tuple(header["sets"] if "sets" in header else USUAL_SETS[len(files)])
+    if len(sets) != len(files) or not set(sets) <= set(range(len(SETS))):
+        raise ValueError("every table is of a set")
     if len(scores) and not (0 <= scores.min() <= scores.max() <= 1 and places.min() >= 0):
         raise ValueError("a score is a share")
     group_column = header["group_column"]
     if not isinstance(group_column, str | None) or (cross_fit and group_column is None):
         raise TypeError("the column of the groups has a name")
-    return HonestScorer(model, files, places, scores.astype(np.float64), group_column, cross_fit)
+    honest = scores.astype(np.float64)
+    return HonestScorer(model, files, sets, places, honest, group_column, cross_fit)
 
 
 def _file(name: Any, first_row: Any, rows: Any) -> TrainingFile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from ..encoding import Encoding, Profiler
 from ..errors import InputError, UsageError
 from ..notices import Notice, declare
 from ..rows import Chunk, Rows
+from ..sketch import NEGATIVE, SETS, UNLABELED, IntArray
 from . import CLASSIFIERS
 from .base import Fit, Progress, Training
 from .crossfit import FOLDS, cross_fit
@@ -43,6 +44,7 @@ class TransformSettings:
     classifier: str = "standard"
     train: bool | None = None  # False: the one feature is the score; None: if there is just one
     lower_is_positive: bool = False
+    labeled_negatives: bool = False  # a learned score is then turned round
     max_train_rows: int = 100_000
     na: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
@@ -56,8 +58,7 @@ class Trained:
     """What training gives: the scorer, and what was noticed about the rows."""
 
     scorer: HonestScorer
-    n_labeled: int
-    n_unlabeled: int
+    counts: Sequence[int]  # of the rows of each set
     columns: list[dict[str, Any]]
     notices: tuple[Notice, ...]
 
@@ -78,7 +79,8 @@ def train(
     _check_width(rows, len(rows.features))
     profiler = Profiler(rows, settings.na, settings.categorical)
     size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features))
-    labeled, unlabeled = RowSample(size // 2, settings.seed), RowSample(size, settings.seed)
+    labeled, others = RowSample(size // 2, settings.seed), RowSample(size, settings.seed)
+    n_negative = 0
     seen: Counter[tuple[int, str]] = Counter()
     group = [] if rows.group_column is None else [rows.group_column]
     for chunk in rows.chunks([*rows.features, *group]):
@@ -86,16 +88,18 @@ def train(
         profiler.add(chunk)
         rows.groups(chunk)  # all must have one, whether sampled or not
         labeled.add(chunk, chunk.labeled)
-        unlabeled.add(chunk, ~chunk.labeled)
-    check_sizes(rows.tables[0].name, labeled.seen, unlabeled.seen, rows.tables[-1].name)
+        others.add(chunk, ~chunk.labeled)
+        n_negative += int((chunk.sets == NEGATIVE).sum())
+    counts = (others.seen - n_negative, labeled.seen, n_negative)
+    check_sizes(rows.names_of_sets, counts)
     profiler.finish(rows)
     labeled.cut(size // 2)
-    unlabeled.cut(size - len(labeled))
+    others.cut(size - len(labeled))
     encoding, notices = profiler.encoding()
-    trained = partial(
-        Trained, n_labeled=labeled.seen, n_unlabeled=unlabeled.seen, columns=profiler.summary()
+    trained = partial(Trained, counts=counts, columns=profiler.summary())
+    scorer = partial(
+        HonestScorer, files=_files(rows, seen), sets=rows.sets, group_column=rows.group_column
     )
-    scorer = partial(HonestScorer, files=_files(rows, seen), group_column=rows.group_column)
     if _is_score(encoding, settings):
         as_it_is = scorer(
             model=ScoreModel(encoding, lower_is_positive=settings.lower_is_positive),
@@ -104,13 +108,13 @@ def train(
         )
         return trained(scorer=as_it_is, notices=tuple(notices))
     _check_width(rows, len(encoding.feature_names))
-    chunks = labeled.chunks + unlabeled.chunks
+    chunks = labeled.chunks + others.chunks
     raw = np.concatenate([encoding.encode(chunk) for chunk in chunks])
     scaling = fit_scaling(raw)
-    is_labeled = np.repeat([True, False], [len(labeled), len(unlabeled)])
+    is_labeled = np.repeat([True, False], [len(labeled), len(others)])
     names = _group_names(rows, chunks)
     training = Training(scaling.apply(raw), is_labeled, _group_numbers(names))
-    sampled = len(is_labeled) < labeled.seen + unlabeled.seen
+    sampled = len(is_labeled) < sum(counts)
     cross_fitted = names is not None and sampled
     fits = FOLDS + 1 if cross_fitted else 1
 
@@ -125,9 +129,15 @@ def train(
     crossed = cross_fit(training, names, settings.seed, fit_part) if cross_fitted else None
     fit = fit_part(training, fits - 1)
     learned = scorer(
-        model=ScoreModel(encoding, settings.classifier, scaling, fit.model),
-        places=np.concatenate([labeled.places, unlabeled.places]),
-        scores=fit.scores,
+        model=ScoreModel(
+            encoding,
+            settings.classifier,
+            scaling,
+            fit.model,
+            labeled_negatives=settings.labeled_negatives,
+        ),
+        places=np.concatenate([labeled.places, others.places]),
+        scores=1 - fit.scores if settings.labeled_negatives else fit.scores,
         cross_fit=crossed,
     )
     return trained(scorer=learned, notices=(*notices, *_leaks(encoding, training)))
@@ -155,14 +165,16 @@ def _files(rows: Rows, seen: Mapping[tuple[int, str], int]) -> tuple[tuple[Train
     return tuple(tables)
 
 
-def check_sizes(name: str, n_labeled: int, n_unlabeled: int, other: str | None = None) -> None:
-    """Stop where either sample is too small to say anything; `other` has the unlabeled rows."""
-    for kind, count, file in (
-        ("labeled", n_labeled, name),
-        ("unlabeled", n_unlabeled, other or name),
-    ):
-        if count < MIN_ROWS:
-            raise InputError(f"{file}: {count} {kind} rows; at least {MIN_ROWS} are needed")
+def check_sizes(names: str | Sequence[str], counts: Sequence[int] | IntArray) -> None:
+    """Stop where a set is too small to say anything; `names` are the file's, or each set's.
+
+    There need be no known negatives and, where there are, no unlabeled rows.
+    """
+    names = [names] * len(SETS) if isinstance(names, str) else names
+    for code, (kind, count) in enumerate(zip(SETS, counts, strict=True)):
+        absent = count == 0 and (code == NEGATIVE or (code == UNLABELED and counts[NEGATIVE] > 0))
+        if count < MIN_ROWS and not absent:
+            raise InputError(f"{names[code]}: {count} {kind} rows; at least {MIN_ROWS} are needed")
 
 
 def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
