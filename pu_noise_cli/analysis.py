@@ -13,10 +13,11 @@ from .engine import Engine
 from .errors import InputError
 from .estimation import DEFAULT_METHOD, estimate_prior, needs_features, stated_prior
 from .estimators import Samples, Settings
+from .matches import Matches
 from .outputs import write_atomically
 from .prior import Prior
 from .rows import Rows
-from .scores import WriteScores
+from .scores import Scored, WriteScores
 from .sketch import Sketch
 from .transform.row_sample import RowSample
 from .transform.scoring import ScoreModel
@@ -42,6 +43,7 @@ class Analysis:
     trained: Trained
     sketch: Sketch
     prior: Prior
+    matches: Matches | None = None  # the best of each spectrum, where the rows are such
 
 
 def analyse(
@@ -52,11 +54,12 @@ def analyse(
     model_out: str | None = None,
 ) -> Analysis:
     """From tables to a prior, whose warnings are those of all steps."""
-    sketch, trained = transform(rows, request.transform, engine, scores_out, model_out)
+    scored, trained = transform(rows, request.transform, engine, scores_out, model_out)
+    sketch, matches = scored.sketch, scored.matches
     if request.stated is not None:
         seed, sample = request.estimation.seed, request.sample
         prior = stated_prior(sketch, request.stated, seed, sample, trained.notices)
-        return Analysis(trained, sketch, prior)
+        return Analysis(trained, sketch, prior, matches)
     samples = None
     if needs_features(request.method):
         samples = engine.call("features", feature_samples, rows, trained.model, request.transform)
@@ -70,8 +73,9 @@ def analyse(
             notices=trained.notices,
             learned=trained.learned,
             labeled_negatives=request.transform.labeled_negatives,
+            competed=matches is not None,
         )
-    return Analysis(trained, sketch, prior)
+    return Analysis(trained, sketch, prior, matches)
 
 
 def transform(
@@ -80,17 +84,17 @@ def transform(
     engine: Engine,
     scores_out: str | None = None,
     model_out: str | None = None,
-) -> tuple[Sketch, Trained]:
+) -> tuple[Scored, Trained]:
     """Train on the rows and score them honestly; write the scores and the model where wanted."""
     trained = engine.call("train", train, rows, settings, watched=True)
     step = WriteScores(trained.scorer, trained.notices)
     if scores_out is None:
-        sketch = engine.gather(step, rows, "score")
+        scored = engine.gather(step, rows, "score")
     else:
-        sketch = engine.write(step, rows, "score", scores_out)
+        scored = engine.write(step, rows, "score", scores_out)
     if model_out is not None:
-        write_model(StoredModel(trained.model, sketch), model_out)
-    return sketch, trained
+        write_model(StoredModel(trained.model, scored.sketch), model_out)
+    return scored, trained
 
 
 def train_only(rows: Rows, settings: TransformSettings, engine: Engine, out: str) -> Trained:

@@ -63,6 +63,14 @@ class Format:
         return cls(found, compression)
 
 
+def says_pin(name: str) -> bool:
+    """Whether a name, or a pattern of names, says that a table is a .pin file."""
+    stem = name.lower()
+    for suffix in (*COMPRESSIONS, BGZIP):
+        stem = stem.removesuffix(suffix)
+    return stem.endswith(".pin")
+
+
 @dataclass(frozen=True)
 class Shard:
     """One file of a table, or a stream copied to a file of its own."""

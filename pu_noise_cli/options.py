@@ -14,10 +14,13 @@ from .parameters import SHARE, Common, LazyChoice, NameList, NameLists, flag, jo
 
 if TYPE_CHECKING:
     from .estimators import Settings
+    from .pin_tables import PinRoles
     from .prior import Prior
-    from .rows import Rows
+    from .rows import MatchColumns, Rows
     from .tables import Table
     from .transform.training import TransformSettings
+
+DECOYS_CLASSIFIER = "semi-supervised"  # of tables whose labels are certain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +223,8 @@ class TableOptions(Seeded, LabelsOption, CarriedColumns, InputFormat):
 
         sets, names = self._tables()
         tables = [self.open_table(name) for name in names]
+        pin = self._pin(tables)
+        matches = self.matches(pin)
         features = joined(self.features)
         if self.score_column is not None:
             if features or self.transform:
@@ -229,12 +234,50 @@ class TableOptions(Seeded, LabelsOption, CarriedColumns, InputFormat):
             tables,
             sets=sets,
             features=features,
-            drop=joined(self.drop_columns),
-            id_columns=joined(self.id_column),
-            group_column=self.group_column,
-            label_column=self.label_column,
+            drop=(*joined(self.drop_columns), *self._no_features(pin)),
+            id_columns=joined(self.id_column) or ((pin.id,) if pin else ()),
+            group_column=self.group_column or (pin.scan if pin else None),
+            label_column=self.label_column or (pin.label if pin and self.table else None),
             keep=joined(self.keep_columns),
+            matches=matches,
         )
+
+    @property
+    def of_pin(self) -> bool:
+        """Whether the tables are said to be .pin files, in which columns are known by name."""
+        from .files import says_pin
+
+        names = (self.labeled, self.unlabeled, self.negatives, self.table)
+        return self.input_format == "pin" or any(map(says_pin, filter(None, names)))
+
+    @property
+    def labeled_negatives(self) -> bool:
+        return super().labeled_negatives or (self.labeled_are is None and self.of_pin)
+
+    @property
+    def of_decoys(self) -> bool:
+        """Whether the labeled rows are decoys, each of which is certainly a negative."""
+        return self.of_pin
+
+    def _pin(self, tables: Iterable[Table]) -> PinRoles | None:
+        """What the columns of .pin files are, if the tables are such."""
+        from .pin_tables import PinRoles
+
+        found = [table for table in tables if table.shards[0].format.kind == "pin"]
+        if found and not self.of_pin:
+            raise UsageError(f"{found[0].name}: holds .pin files; say so with --input-format pin")
+        if found and self.table is not None and not self.labeled_negatives:
+            raise UsageError("--labeled-are positives: the labeled rows of a .pin file are decoys")
+        return PinRoles.of(found[0].name, found[0].columns) if found else None
+
+    def _no_features(self, pin: PinRoles | None) -> list[str]:
+        """The columns of a .pin file that are no features, unless they are said to be."""
+        named = {*joined(self.features), *joined(self.id_column), *joined(self.keep_columns)}
+        return [] if pin is None else [c for c in (pin.label, *pin.others) if c not in named]
+
+    def matches(self, pin: PinRoles | None) -> MatchColumns | None:
+        """Which rows belong to one spectrum, for commands that care."""
+        return None
 
     def _tables(self) -> tuple[list[int], list[str]]:
         """The names of the tables, and the set that each has the rows of."""
@@ -245,7 +288,7 @@ class TableOptions(Seeded, LabelsOption, CarriedColumns, InputFormat):
         if self.table is not None:
             if given:
                 raise UsageError("give either --table, or --labeled and --unlabeled, not both")
-            if self.label_column is None:
+            if self.label_column is None and not self.of_pin:
                 raise UsageError("--table needs --label-column")
             return [UNLABELED], [self.table]
         if self.labeled is None or len(given) < 2:
@@ -263,8 +306,9 @@ class TableOptions(Seeded, LabelsOption, CarriedColumns, InputFormat):
         from .transform.training import TransformSettings
 
         default = TransformSettings()
+        usual = DECOYS_CLASSIFIER if self.of_decoys else default.classifier
         return TransformSettings(
-            classifier=self.classifier or default.classifier,
+            classifier=self.classifier or usual,
             train=False if self.score_column is not None else self.transform,
             lower_is_positive=self.lower_is_positive,
             labeled_negatives=self.labeled_negatives,
@@ -287,12 +331,12 @@ def _methods() -> Iterable[str]:
 class EstimationOptions(Seeded, LabelsOption):
     """Commands that estimate α and β."""
 
-    method: str = option(
+    method: str | None = option(
         "--method",
         "Estimation",
-        "How to estimate; 'all' runs every method and answers with auto's.",
+        "How to estimate; 'all' runs every method and answers with auto's.  [default: auto; for "
+        "matches with decoys, target-decoy]",
         type=LazyChoice(_methods),
-        default="auto",
     )
     beta: float | None = option(
         "--beta",
@@ -340,16 +384,21 @@ class EstimationOptions(Seeded, LabelsOption):
         "--sample", "Output", "Sample name to put into the JSON.", metavar="NAME"
     )
 
+    @property
+    def chosen_method(self) -> str:
+        return self.method or "auto"
+
     def estimation_settings(self) -> Settings:
         """What the user has fixed about the estimation; nothing that the method would ignore."""
         from .estimators import ESTIMATORS, Settings
 
         self._check_ranges()
-        methods = ESTIMATORS.values() if self.method == "all" else [ESTIMATORS[self.method]]
+        method = self.chosen_method
+        methods = ESTIMATORS.values() if method == "all" else [ESTIMATORS[method]]
         known = {name for method in methods for name in method.options}
         own = {name for method in ESTIMATORS.values() for name in method.options}
         if ignored := self.given(*(own - known)):
-            raise UsageError(f"{ignored[0]} does nothing with --method {self.method}")
+            raise UsageError(f"{ignored[0]} does nothing with --method {method}")
         chosen = {name: getattr(self, name) for name in own if getattr(self, name) is not None}
         return Settings(beta=self.beta, seed=self.seed, **chosen)
 

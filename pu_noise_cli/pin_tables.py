@@ -17,7 +17,7 @@ from .errors import InputError
 from .files import BLOCK_BYTES, Shard, magic_suffix
 
 MOST_BYTES = 1 << 26  # of a line
-DIRECTIONS = "defaultdirection"
+LABEL, DIRECTIONS = "label", "defaultdirection"
 JOINT = b"\x1f"  # between proteins while the line is parsed: a character that no file has
 LABELS = {"1": "unlabeled", "-1": "labeled"}  # targets and decoys
 MARK = b"\xef\xbb\xbf"
@@ -69,15 +69,16 @@ def pin_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The named columns, so many rows at a time, as they are written.
 
-    The coded column is that of the labels, which comes in the words of other tables.
+    A coded column is that of the labels, which come in the words of other tables.
     """
     header = _header(shard)
+    label = coded if coded is not None and coded.lower() == LABEL else None
     first_row = 0
     for block in _blocks(shard, header.lines):
         table = _parse(shard, header, block, columns, first_row)
         for batch in table.to_batches(rows):
             arrays = [
-                _labels(shard, batch[name], first_row) if name == coded else batch[name]
+                _labels(shard, batch[name], first_row) if name == label else batch[name]
                 for name in columns
             ]
             yield pa.RecordBatch.from_arrays(arrays, names=columns)

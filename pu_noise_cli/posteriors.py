@@ -16,6 +16,7 @@ from .calibration import Calibration, lr_bounds, posterior_bounds, replicates, s
 from .engine import RowsDone
 from .errors import EstimationError
 from .evidence import Level, strengths
+from .matches import Confidence, posterior_between
 from .rows import Chunk, Rows
 from .scores import Scores, job_writer, scores_batch, scores_schema
 from .shards import Job
@@ -23,6 +24,7 @@ from .sketch import FloatArray, IntArray, Sketch
 
 OF_LABELED = ("posterior_labeled",)  # null on unlabeled rows
 TARGET_ALPHA = "target_alpha"  # a column that says for which population the posteriors are
+OF_MATCHES = ("pep", "q_value")  # null on those that are not the best of their spectrum
 DOUBTFUL_ROWS = 50
 
 Columns = dict[str, NDArray[Any]]  # by cell of the sketch, each of shape (cells,)
@@ -144,6 +146,7 @@ class WritePosteriors:
     sketch: Sketch
     columns: Columns
     labeled_negatives: bool
+    best: Confidence | None = None  # of matches, those that have PEPs and q-values
 
     def digest(self, rows: Rows) -> str:
         """A digest of all that a posterior depends on but the values of the rows."""
@@ -163,6 +166,8 @@ class WritePosteriors:
             return found
         columns = {k: v for k, v in self.columns.items() if scored.with_set or k not in OF_LABELED}
         fields = [pa.field(name, pa.array(values[:0]).type) for name, values in columns.items()]
+        if self.best is not None:
+            fields += [pa.field(name, pa.float64()) for name in OF_MATCHES]
         schema = scores_schema(job.part, scored.with_set, fields)
         with job_writer(job, schema) as write:
             for chunk, scores in scored.chunks([*job.part.carried, "score"]):
@@ -171,6 +176,11 @@ class WritePosteriors:
                     _at_cells(values, cells, chunk.labeled if name in OF_LABELED else None)
                     for name, values in columns.items()
                 ]
+                if self.best is not None:
+                    arrays[list(columns).index("posterior")] = pa.array(
+                        posterior_between(self.best.calibration, scores)
+                    )
+                    arrays += _of_best(self.best, chunk)
                 write(scores_batch(job.part, chunk, scores, schema, arrays))
                 found.add(job.part, chunk, scores, cells)
                 done(len(scores))
@@ -180,6 +190,19 @@ class WritePosteriors:
     def merge(results: Sequence[PosteriorRows]) -> PosteriorRows:
         doubtful = DoubtfulRows.merge([found.doubtful for found in results])
         return PosteriorRows(np.sum([found.unlabeled for found in results], axis=0), doubtful)
+
+
+def _of_best(best: Confidence, chunk: Chunk) -> list[pa.Array]:
+    """The PEP and the q-value of each match, null where another one stands for its spectrum."""
+    there, here = best.places(chunk.first_row, chunk.batch.num_rows)
+    unknown = np.ones(chunk.batch.num_rows, bool)
+    unknown[there] = False
+    arrays = []
+    for values in (best.pep, best.q_value):
+        of_rows = np.zeros(len(unknown))
+        of_rows[there] = values[here]
+        arrays.append(pa.array(of_rows, mask=unknown))
+    return arrays
 
 
 def _at_cells(values: NDArray[Any], cells: IntArray, known: NDArray[np.bool_] | None) -> pa.Array:

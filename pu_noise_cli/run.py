@@ -14,12 +14,14 @@ from typing import Any
 from .analysis import Analysis, Request, analyse
 from .calibration import Calibration, calibrate
 from .engine import Engine
+from .matches import Confidence
 from .notices import Notice
 from .outputs import check_target, write_json, write_text
 from .posteriors import PosteriorRequest, WritePosteriors, posterior_columns
 from .provenance import NAME, DigestFiles, digests_of, files_of_run, provenance
 from .report.content import content_of_run
 from .report.page import render
+from .roll_up import LEVELS, PSMS, levels, write_levels
 from .rows import Rows
 from .scores import Scores
 from .shards import begin, check_sharded_target
@@ -33,6 +35,7 @@ MANIFESTS = tuple(f"{name}{MANIFEST}" for name in SHARDED)
 OUTPUTS = (
     *(f"{name}.{form}" for name in ("scores", "posterior") for form in ("parquet", "tsv", "csv")),
     *DOCUMENTS,
+    *(f"{name}.tsv" for name in LEVELS),
 )
 
 
@@ -52,6 +55,7 @@ class RunOutput:
 
     analysis: Analysis
     calibration: Calibration
+    levels: Mapping[str, Confidence]  # of matches, what was accepted
     files: tuple[str, ...] = ()
 
     @property
@@ -122,16 +126,20 @@ def _run(
     shares, _ = prior.shares(sketch)
     calibration = calibrate(sketch, shares)
     columns = posterior_columns(calibration, PosteriorRequest())
-    step = WritePosteriors(sketch, columns, prior.labeled_negatives)
+    rolled_up = levels(analysis, calibration, settings.request)
+    step = WritePosteriors(sketch, columns, prior.labeled_negatives, rolled_up.get(PSMS))
     found = engine.write(
         step, Scores.open(scores).rows, "posterior", f"{of_tables}/posterior{suffix}"
     )
+    if rolled_up:
+        engine.call("roll up", write_levels, rows, rolled_up, str(folder))
     digests = engine.gather(DigestFiles(), rows, "digest")
     execution = {**settings.execution, "seconds": engine.seconds}
     made_of = provenance(rows, digests, analysis.trained, settings.options, execution)
     content = content_of_run(prior, calibration, found.doubtful, made_of)
     write_text(str(folder / "report.html"), render(content))
     tables = MANIFESTS if suffix == "/" else [f"{name[:-1]}{suffix}" for name in SHARDED]
-    made_of["files"] = digests_of(of_tables, tables) | digests_of(folder, DOCUMENTS)
+    of_levels = [f"{name}.tsv" for name in rolled_up]
+    made_of["files"] = digests_of(of_tables, tables) | digests_of(folder, [*DOCUMENTS, *of_levels])
     write_json(str(folder / NAME), made_of)
-    return RunOutput(analysis, calibration)
+    return RunOutput(analysis, calibration, rolled_up)

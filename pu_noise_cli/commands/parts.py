@@ -87,7 +87,9 @@ def score(given: ScoreOptions, console: Console) -> None:
         count = write_training_scores(rows, stored.scorer, of, given.threads, given.out)
     else:
         with open_engine(given.dask, given.threads, console, given.resume) as engine:
-            count = engine.write(WriteScores(stored.model), rows, "score", given.out).n_unlabeled
+            count = engine.write(
+                WriteScores(stored.model), rows, "score", given.out
+            ).sketch.n_unlabeled
     console.detail(f"punoise: {count} rows scored")
 
 

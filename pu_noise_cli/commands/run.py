@@ -10,6 +10,7 @@ import click
 
 from ..console import Console
 from ..errors import EstimationError, InputError, PunoiseError, UsageError
+from ..match_options import RollUpOptions
 from ..options import ShardsOptions, stated_shares
 from ..parameters import INNER_SHARE, command, flag, option
 from .prior import Estimating, tell, tell_score
@@ -17,9 +18,11 @@ from .prior import Estimating, tell, tell_score
 if TYPE_CHECKING:
     from ..analysis import Request
 
+ACCEPTED = 0.01  # the rate of false discoveries for which the summary counts matches
+
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(Estimating, ShardsOptions):
+class RunOptions(RollUpOptions, Estimating, ShardsOptions):
     out_dir: str = option(
         "--out-dir",
         "Output",
@@ -98,6 +101,8 @@ def run(given: RunOptions, console: Console) -> None:
             new_directory(given.out_dir),
             open_engine(given.dask, given.threads, console, given.resume) as engine,
         ):
+            if sharded and rows.matches is not None:
+                raise UsageError("--shards: matches of one spectrum may be in several shards")
             run.check_targets(given.out_dir, rows if sharded else None)
             steps = run.run_sharded if sharded else run.run
             result = steps(rows, settings, engine, given.out_dir)
@@ -108,6 +113,8 @@ def run(given: RunOptions, console: Console) -> None:
     tell(result.analysis.prior, result.analysis.sketch, console)
     sure = result.calibration.sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
     console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
+    for name, level in result.levels.items():
+        console.say(f"{name}  {level.accepted(ACCEPTED)} at a q-value of at most {ACCEPTED}")
     console.say(f"files  {', '.join(result.files)} in {given.out_dir}")
     console.warn(result.calibration.notices)
     given.check_strict(result.notices)
