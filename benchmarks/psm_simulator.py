@@ -179,7 +179,9 @@ def _names(rng: Rng, truth: np.ndarray) -> tuple[list[str], list[str]]:
     for kind, i in zip(truth, number, strict=True):
         decoy = "decoy_" if kind == DECOY else ""
         peptides.append(f"K.{'SHUF' if decoy else 'PEP'}{i}.R")
-        proteins.append("\t".join(f"{decoy}sp|P{(i * 7 + j) % (n // 4 + 1)}" for j in range(i % 3 + 1)))
+        proteins.append(
+            "\t".join(f"{decoy}sp|P{(i * 7 + j) % (n // 4 + 1)}" for j in range(i % 3 + 1))
+        )
     return peptides, proteins
 
 

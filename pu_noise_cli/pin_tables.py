@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .errors import InputError
-from .files import BLOCK_BYTES, Shard, magic_suffix
+from .files import Shard, magic_suffix
 
+BLOCK_BYTES = 1 << 19  # read at a time: the places of its tabs take several times as much
 MOST_BYTES = 1 << 26  # of a line
 LABEL, DIRECTIONS = "label", "defaultdirection"
 JOINT = b"\x1f"  # between proteins while the line is parsed: a character that no file has

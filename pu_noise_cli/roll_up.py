@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 
 from .analysis import Analysis, Request
-from .calibration import Calibration, calibrate
+from .calibration import Calibration, Shares, calibrate
 from .estimation import estimate_prior
 from .matches import Confidence, Matches
 from .outputs import write_atomically
+from .prior import Prior
 from .rows import Rows, as_text
+from .sketch import Sketch
 
 PSMS = "psms"
 LEVELS = (PSMS, "peptides", "proteins")
-COUNTING = "target-decoy"  # how the wrong ones of a level are counted where alpha is stated
+COUNTING = "target-decoy"  # how wrong ones are counted, by default and where alpha is stated
 COLUMNS = ("PSMId", "score", "q-value", "posterior_error_prob", "peptide", "proteinIds")
 
 
@@ -42,8 +45,16 @@ def _rolled_up(matches: Matches, request: Request) -> Confidence:
         labeled_negatives=request.transform.labeled_negatives,
         competed=True,
     )
-    shares, _ = prior.shares(matches.sketch)
-    return Confidence.of(matches, calibrate(matches.sketch, shares))
+    return Confidence.of(matches, calibrate(matches.sketch, shares_of(prior, matches.sketch)))
+
+
+def shares_of(prior: Prior, sketch: Sketch) -> Shares:
+    """α and β for the calibration of scores, which is certain where decoys are counted.
+
+    The decoys near a score say how many targets there are wrong, however many there are in all.
+    """
+    shares, _ = prior.shares(sketch)
+    return replace(shares, draws=()) if prior.method == COUNTING else shares
 
 
 def write_levels(rows: Rows, found: Mapping[str, Confidence], folder: str) -> None:

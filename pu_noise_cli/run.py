@@ -21,7 +21,7 @@ from .posteriors import PosteriorRequest, WritePosteriors, posterior_columns
 from .provenance import NAME, DigestFiles, digests_of, files_of_run, provenance
 from .report.content import content_of_run
 from .report.page import render
-from .roll_up import LEVELS, PSMS, levels, write_levels
+from .roll_up import LEVELS, PSMS, levels, shares_of, write_levels
 from .rows import Rows
 from .scores import Scores
 from .shards import begin, check_sharded_target
@@ -123,8 +123,7 @@ def _run(
     analysis = analyse(rows, settings.request, engine, scores, model)
     prior, sketch = analysis.prior, analysis.sketch
     write_json(str(folder / "prior.json"), prior.to_json())
-    shares, _ = prior.shares(sketch)
-    calibration = calibrate(sketch, shares)
+    calibration = calibrate(sketch, shares_of(prior, sketch))
     columns = posterior_columns(calibration, PosteriorRequest())
     rolled_up = levels(analysis, calibration, settings.request)
     step = WritePosteriors(sketch, columns, prior.labeled_negatives, rolled_up.get(PSMS))
