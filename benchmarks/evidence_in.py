@@ -1,12 +1,16 @@
-"""What verified rows do for alpha and beta, on simulated scores and on real tables.
+"""What verified rows, and known negatives, do for alpha and beta.
 
 python benchmarks/evidence_in.py --draws 12
-python benchmarks/evidence_in.py --data DIR --repeats 5
+python benchmarks/evidence_in.py --negatives --draws 200
+python benchmarks/evidence_in.py [--negatives] --data DIR --repeats 5
 
 Simulated: normal scores, 1,000 labeled and 10,000 unlabeled rows, at each AUC, alpha and beta. Each
 draw is estimated by `auto` and calibrated; rows are then drawn as `punoise audit` does, with their
 true classes as verdicts. Beside it the exact binomial interval (Clopper and Pearson) of as many
 rows drawn at random. `announced` is the median of |width announced / width found - 1|.
+With --negatives: `auto` with 200 and with 1,000 of them beside `auto` without, and with beta known
+(`ratio` is that of the mean errors); how often the warning fires where the negatives are as they
+should be, and where they are shifted by half a standard deviation down or up.
 Real: `<name>.parquet` files with feature columns and `y`, scored by the networks.
 """
 
@@ -27,6 +31,7 @@ from scipy.stats import norm
 
 from pu_noise_cli.calibration import Shares, calibrate
 from pu_noise_cli.estimators import ESTIMATORS, Settings
+from pu_noise_cli.estimators.negatives import Mixture
 from pu_noise_cli.sketch import Sketch
 from pu_noise_cli.stratified import Verified, allot, stratify, width_foreseen
 
@@ -34,6 +39,7 @@ AUCS, ALPHAS, BETAS = (0.75, 0.87, 0.95), (0.02, 0.2, 0.5), (1.0, 0.9, 0.75)
 SIZES = (50, 100, 200)
 AUDITS = 20  # of each estimated draw
 LABELED, UNLABELED = 1000, 10_000
+NEGATIVES, SHIFT = (200, 1000), 0.5
 
 
 def exact_width(positive: int, n: int) -> float:
@@ -121,6 +127,92 @@ def real(file: Path, seed: int, index: int) -> list[dict[str, object]]:
     return [{"data": file.stem} | one for one in audits]
 
 
+# ---- Known negatives
+
+
+def informed(
+    labeled: np.ndarray, unlabeled: np.ndarray, negatives: np.ndarray, alpha: float, beta: float
+) -> dict[str, float]:
+    """The interval of alpha without and with negatives, and with beta known too."""
+    without, with_them = Sketch.of(labeled, unlabeled), Sketch.of(labeled, unlabeled, negatives)
+    found: dict[str, float] = {}
+    for name, sketch, known in (
+        ("without", without, None),
+        ("with", with_them, None),
+        ("without, β", without, beta),
+        ("with, β", with_them, beta),
+    ):
+        estimate = ESTIMATORS["auto"].estimate(sketch, Settings(beta=known))
+        low, high = estimate.alpha_ci
+        found[f"error {name}"] = abs(estimate.alpha - alpha)
+        found[f"width {name}"] = high - low
+        found[f"covered {name}"] = low <= alpha <= high
+    return found
+
+
+def warned(*scores: np.ndarray) -> bool:
+    return bool(Mixture.of(Sketch.of(*scores)).notices())
+
+
+def with_negatives(
+    cell: tuple[float, float, float], seed: int, index: int
+) -> list[dict[str, object]]:
+    """One draw of a cell: AUC, alpha and beta."""
+    auc, alpha, beta = cell
+    rng = np.random.default_rng([seed, index, *(int(1000 * x) for x in cell)])
+    classes = [rng.random(LABELED) < beta, rng.random(UNLABELED) < alpha]
+    scores = [rng.normal(size=len(y)) + np.sqrt(2) * norm.ppf(auc) * y for y in classes]
+    place, found = dict(zip(("AUC", "α", "β"), cell, strict=True)), []
+    for n in NEGATIVES:
+        negatives = rng.normal(size=n)
+        shares = classes[1].mean(), classes[0].mean()
+        row = informed(*scores, negatives, *shares) | {
+            "warned": warned(*scores, negatives),
+            "warned, down": warned(*scores, negatives - SHIFT),
+            "warned, up": warned(*scores, negatives + SHIFT),
+        }
+        found.append(place | {"n": n} | row)
+    return found
+
+
+def real_with_negatives(file: Path, seed: int, index: int) -> list[dict[str, object]]:
+    """The same of a table of which up to 500 negatives are set aside."""
+    import pu_noise_cli
+
+    table = pd.read_parquet(file)
+    x, y = table.drop(columns="y"), table["y"].to_numpy() > 0
+    rng = np.random.default_rng([seed, index])
+    order = rng.permutation(len(y))
+    positives, negatives = order[y[order]], order[~y[order]]
+    count, aside = len(positives) // 3, min(500, len(negatives) // 4)
+    labeled = np.append(positives[:count], negatives[: count // 9])
+    known = negatives[count // 9 :][:aside]
+    unlabeled = np.append(positives[count:], negatives[count // 9 + aside :])
+    found = pu_noise_cli.estimate(
+        *(x.iloc[rows] for rows in (labeled, unlabeled)), negatives=x.iloc[known]
+    )
+    assert found.negatives is not None
+    frames = (found.labeled, found.unlabeled, found.negatives)
+    scores = [frame["score"].to_numpy() for frame in frames]
+    row = informed(*scores, y[unlabeled].mean(), y[labeled].mean())
+    return [{"data": file.stem, "n": aside, "warned": warned(*scores)} | row]
+
+
+def report_of_negatives(found: pd.DataFrame, by: list[str]) -> str:
+    """Coverage, widths and errors of each cell, and over all of them."""
+    columns = [name for name in found.columns if name not in by]
+    table = found.assign(all="all").groupby([*by], observed=True)[columns].mean()
+    table.loc[("all", *([""] * (len(by) - 1))) if len(by) > 1 else "all"] = table.mean()
+    for known in ("", ", β"):
+        ratio = table[f"error with{known}"] / table[f"error without{known}"]
+        table[f"ratio{known}"] = ratio
+    rows = {
+        (" ".join(map(str, key)) if isinstance(key, tuple) else str(key)): dict(row)
+        for key, row in table.iterrows()
+    }
+    return markdown(rows, " ".join(by))
+
+
 def report(found: pd.DataFrame, by: list[str]) -> str:
     """Coverage and widths of each cell."""
     lines = []
@@ -138,6 +230,7 @@ def report(found: pd.DataFrame, by: list[str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--negatives", action="store_true", help="known negatives, not verdicts")
     parser.add_argument("--draws", type=int, default=12)
     parser.add_argument("--data", type=Path, help="directory of real tables, instead")
     parser.add_argument("--repeats", type=int, default=5)
@@ -147,16 +240,15 @@ def main() -> None:
     with ProcessPoolExecutor(options.processes) as pool:
         if options.data is not None:
             files, by = sorted(options.data.glob("*.parquet")), ["data"]
-            tasks = [
-                pool.submit(real, f, options.seed, i) for f in files for i in range(options.repeats)
-            ]
+            one = partial(pool.submit, real_with_negatives if options.negatives else real)
+            tasks = [one(f, options.seed, i) for f in files for i in range(options.repeats)]
         else:
             by = ["AUC", "α", "β"]
-            one = partial(pool.submit, simulated)
+            one = partial(pool.submit, with_negatives if options.negatives else simulated)
             cells = product(AUCS, ALPHAS, BETAS)
             tasks = [one(c, options.seed, i) for c in cells for i in range(options.draws)]
         found = pd.DataFrame([row for task in tasks for row in task.result()])
-    print(report(found, by))
+    print(report_of_negatives(found, [*by, "n"]) if options.negatives else report(found, by))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import math
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 import numpy as np
 import protocol
@@ -83,12 +84,13 @@ model.predict_proba(rows)
 class Measured(NamedTuple):
     seconds: float
     peak_mb: float
+    cpu: float = 0.0  # seconds of the processor
 
 
-def measured(command: list[str]) -> Measured:
-    """A process's wall time and peak memory."""
-    start, peak = time.perf_counter(), 0
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def measured(command: list[str], stdout: int | TextIO = subprocess.DEVNULL) -> Measured:
+    """A process's wall time, peak memory and time of the processor."""
+    start, before, peak = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN), 0
+    process = subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL)
     while process.poll() is None:  # what wait4 says of memory includes that of this process
         with contextlib.suppress(OSError, TypeError):
             status = Path(f"/proc/{process.pid}/status").read_text()
@@ -97,7 +99,9 @@ def measured(command: list[str]) -> Measured:
     seconds = time.perf_counter() - start
     if process.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-    return Measured(seconds, peak / 1024)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Measured(seconds, peak / 1024, cpu)
 
 
 def punoise(*args: object, threads: int = 2) -> Measured:

@@ -11,16 +11,16 @@ found.report("report.html")
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     import pyarrow as pa
 
-    from .analysis import Analysis
+    from .analysis import Analysis, Request
     from .calibration import Calibration
     from .estimators import Estimate
     from .notices import Notice
@@ -37,12 +37,13 @@ __all__ = ["Estimated", "__version__", "estimate"]
 class Estimated:
     """What two tables say of α and β, and of each of their rows.
 
-    `labeled` and `unlabeled` hold the columns of POSTERIOR (score, tau, posterior, lr, fdr) for the
-    rows of either table, in their order and with their index.
+    `labeled`, `unlabeled` and `negatives` hold the columns of POSTERIOR (score, tau, posterior, lr,
+    fdr) for the rows of each table, in their order and with their index.
     """
 
     labeled: pd.DataFrame
     unlabeled: pd.DataFrame
+    negatives: pd.DataFrame | None
     rows: Rows
     analysis: Analysis
     calibration: Calibration
@@ -66,7 +67,7 @@ class Estimated:
 
     @property
     def beta(self) -> float:
-        """The share of positives among the labeled rows."""
+        """The share of the labeled rows that are what the labels say."""
         return self.answer.beta
 
     @property
@@ -106,9 +107,7 @@ class Estimated:
         from .report.content import content_of_run
         from .report.page import render
 
-        shards = [shard for table in self.rows.tables for shard in table.shards]
-        digests = {shard.path: shard.sha256() for shard in shards}
-        made_of = provenance(self.rows, digests, self.analysis.trained, {}, {})
+        made_of = provenance(self.rows, self.analysis.trained, {}, {})
         content = content_of_run(self.analysis.prior, self.calibration, self.doubtful, made_of)
         write_text(str(file), render(content))
 
@@ -117,6 +116,8 @@ def estimate(
     labeled: TableLike,
     unlabeled: TableLike,
     *,
+    negatives: TableLike | None = None,
+    labeled_are: Literal["positives", "negatives"] = "positives",
     features: Sequence[str] = (),
     drop_columns: Sequence[str] = (),
     group_column: str | None = None,
@@ -133,30 +134,29 @@ def estimate(
     seed: int = 0,
     threads: int = 1,
 ) -> Estimated:
-    """α, β and posteriors from a table of labeled positives and one of unlabeled rows.
+    """α, β and posteriors from a table of labeled rows and one of unlabeled rows.
 
-    The options are those of `punoise run`, and so are the numbers. Tables that cannot be used raise
-    errors.InputError, those that give no estimate errors.EstimationError.
+    A third table may hold known negatives. The options are those of `punoise run`, and so are the
+    numbers. Tables that cannot be used raise errors.InputError, those that give no estimate
+    errors.EstimationError.
     """
-    from threadpoolctl import threadpool_limits
-
-    from .analysis import Request, analyse
-    from .calibration import calibrate
-    from .engine import Engine, Local
+    from .analysis import Request
+    from .errors import UsageError
     from .estimators import Settings
-    from .rows import Rows
+    from .sketch import LABELED, NEGATIVE, UNLABELED
     from .transform.training import TransformSettings
 
-    rows = Rows.matched(
-        [_table("labeled", labeled), _table("unlabeled", unlabeled)],
-        features=features if score_column is None else (score_column,),
-        drop=drop_columns,
-        group_column=group_column,
-    )
+    turned = labeled_are == "negatives"
+    if negatives is not None and turned:
+        raise UsageError("known negatives go with labeled positives")
+    given = {LABELED: labeled, NEGATIVE: negatives, UNLABELED: unlabeled}
+    features = features if score_column is None else (score_column,)
+    rows = _rows(given, features=features, drop=drop_columns, group_column=group_column)
     settings = TransformSettings(
         classifier=classifier,
         train=False if score_column is not None else transform,
         lower_is_positive=lower_is_positive,
+        labeled_negatives=turned,
         max_train_rows=max_train_rows,
         na=tuple(na),
         categorical=tuple(categorical),
@@ -164,30 +164,55 @@ def estimate(
         threads=threads,
         only_to_learn=() if group_column is None else ("group_column",),
     )
-    request = Request(settings, Settings(beta=beta, seed=seed), method, sample)
+    estimation = Settings(beta=beta, seed=seed, labeled_negatives=turned)
+    request = Request(settings, estimation, method, sample)
+    return _estimated(rows, given, request, threads)
+
+
+def _estimated(
+    rows: Rows, given: Mapping[int, TableLike | None], request: Request, threads: int
+) -> Estimated:
+    """What the rows of tables in memory, given by the codes of their sets, say."""
+    from threadpoolctl import threadpool_limits
+
+    from .analysis import analyse
+    from .calibration import calibrate
+    from .engine import Engine, Local
+    from .sketch import LABELED, NEGATIVE, UNLABELED
+
     with threadpool_limits(1, user_api="blas"):  # see blas.py
         analysis = analyse(rows, request, Engine(Local(threads)))
         calibration = calibrate(analysis.sketch, analysis.prior.shares(analysis.sketch)[0])
         frames, doubtful = _posteriors(rows, analysis, calibration, threads)
-    ours = _indexed(frames[0], labeled)
-    others = _indexed(frames[1].drop(columns="posterior_labeled"), unlabeled)
-    return Estimated(ours, others, rows, analysis, calibration, doubtful)
+    indexed = {code: _indexed(f, given[code]) for code, f in zip(rows.sets, frames, strict=True)}
+    found = (indexed[LABELED], indexed[UNLABELED], indexed.get(NEGATIVE))
+    return Estimated(*found, rows, analysis, calibration, doubtful)
+
+
+def _rows(given: Mapping[int, TableLike | None], **columns: Any) -> Rows:
+    """The rows of tables in memory, by the code of their set."""
+    from .rows import Rows
+    from .sketch import SETS
+
+    tables = {code: _table(SETS[code], t) for code, t in given.items() if t is not None}
+    return Rows.matched(list(tables.values()), sets=list(tables), **columns)
 
 
 def _posteriors(
     rows: Rows, analysis: Analysis, calibration: Calibration, threads: int
 ) -> tuple[list[pd.DataFrame], DoubtfulRows]:
-    """The frame of either table, and the labels to check first."""
+    """The frame of each table, and the labels to check first."""
     import numpy as np
 
     from .posteriors import DoubtfulRows
 
-    scores: list[list[Any]] = [[], []]
-    doubtful = DoubtfulRows()
+    scores: list[list[Any]] = [[] for _ in rows.tables]
+    doubtful = DoubtfulRows(labeled_negatives=analysis.prior.labeled_negatives)
     for chunk, found in analysis.trained.scorer.score_all(rows, threads):
         scores[chunk.table].append(found)
         doubtful.add(rows.ids(chunk), found, chunk.labeled, chunk.first_row)
-    return [_frame(calibration, np.concatenate(part)) for part in scores], doubtful
+    frames = [_frame(calibration, np.concatenate(part)) for part in scores]
+    return [frames[0], *(f.drop(columns="posterior_labeled") for f in frames[1:])], doubtful
 
 
 def _frame(calibration: Calibration, scores: np.ndarray[Any, Any]) -> pd.DataFrame:

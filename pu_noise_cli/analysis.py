@@ -22,7 +22,7 @@ from .sketch import Sketch
 from .transform.row_sample import RowSample
 from .transform.scoring import ScoreModel
 from .transform.store import StoredModel, save_model
-from .transform.training import MAX_TRAIN_VALUES, Trained, TransformSettings, train
+from .transform.training import MAX_TRAIN_VALUES, Trained, TransformSettings, survey_step, train
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,11 @@ def analyse(
     engine: Engine,
     scores_out: str | None = None,
     model_out: str | None = None,
+    digests: bool = False,
 ) -> Analysis:
     """From tables to a prior, whose warnings are those of all steps."""
-    scored, trained = transform(rows, request.transform, engine, scores_out, model_out)
+    trained = _train(rows, request.transform, engine, digests)
+    scored = _score(rows, trained, engine, scores_out, model_out)
     sketch, matches = scored.sketch, scored.matches
     if request.stated is not None:
         seed, sample = request.estimation.seed, request.sample
@@ -72,7 +74,6 @@ def analyse(
             sample=request.sample,
             notices=trained.notices,
             learned=trained.learned,
-            labeled_negatives=request.transform.labeled_negatives,
             competed=matches is not None,
         )
     return Analysis(trained, sketch, prior, matches)
@@ -86,7 +87,26 @@ def transform(
     model_out: str | None = None,
 ) -> tuple[Scored, Trained]:
     """Train on the rows and score them honestly; write the scores and the model where wanted."""
-    trained = engine.call("train", train, rows, settings, watched=True)
+    trained = _train(rows, settings, engine)
+    return _score(rows, trained, engine, scores_out, model_out), trained
+
+
+def _train(
+    rows: Rows, settings: TransformSettings, engine: Engine, digests: bool = False
+) -> Trained:
+    """Train on the rows, and remember the digests of their files where those are wanted."""
+    survey = engine.gather_there(survey_step(rows, settings, digests), rows, "sample")
+    trained = engine.call("train", train, rows, survey, settings, watched=True)
+    for shard in (shard for table in rows.tables for shard in table.shards):
+        if digests:
+            shard.remember(trained.digests[shard.path])
+    return trained
+
+
+def _score(
+    rows: Rows, trained: Trained, engine: Engine, scores_out: str | None, model_out: str | None
+) -> Scored:
+    """Score the rows honestly; write the scores and the model where wanted."""
     step = WriteScores(trained.scorer, trained.notices)
     if scores_out is None:
         scored = engine.gather(step, rows, "score")
@@ -94,7 +114,7 @@ def transform(
         scored = engine.write(step, rows, "score", scores_out)
     if model_out is not None:
         write_model(StoredModel(trained.model, scored.sketch), model_out)
-    return scored, trained
+    return scored
 
 
 def train_only(rows: Rows, settings: TransformSettings, engine: Engine, out: str) -> Trained:
@@ -104,7 +124,7 @@ def train_only(rows: Rows, settings: TransformSettings, engine: Engine, out: str
         name, count = names.most_common(1)[0]
         if count > 1:
             raise InputError(f"{table.name}: the files must differ by name: {count} are {name!r}")
-    trained = engine.call("train", train, rows, settings, watched=True)
+    trained = _train(rows, settings, engine)
     write_model(StoredModel(trained.model, scorer=trained.scorer), out)
     return trained
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
@@ -97,8 +98,12 @@ class Encoding:
 
     def encode(self, chunk: Chunk) -> NDArray[np.float64]:
         """The matrix of a chunk, shape (n, features); NaN where a number is missing."""
+        return np.stack(self.encode_columns(chunk)).T  # each column in one piece
+
+    def encode_columns(self, chunk: Chunk) -> list[NDArray[np.float64]]:
+        """The columns of that matrix, each of shape (n,), most of them without a copy."""
         parts = [_encode_column(chunk, column, self.na) for column in self.columns]
-        return np.concatenate(parts).T  # each column in one piece
+        return [values for part in parts for values in part]
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -123,6 +128,12 @@ def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> NDArray[n
         indicators = [index == level for level in range(len(column.levels))]
         if column.other:
             indicators.append((index < 0) & ~missing)
+    elif (
+        column.kind == "number"
+        and not (column.missing or na)
+        and _all_finite(chunk.batch[column.name])
+    ):  # most columns, without a copy
+        return _cast_numbers(chunk, column.name, chunk.batch[column.name])[None]
     else:
         numbers = _Numbers.of(chunk, column.name, na)
         values, known = numbers.values, ~np.isnan(numbers.values)
@@ -135,7 +146,7 @@ def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> NDArray[n
             raise chunk.error(column.name, f"has text {text}", row, ", where a number is needed")
         if np.isinf(values).any():
             raise _infinite_error(chunk, column.name, int(np.isinf(values).argmax()))
-        if column.kind == "number" and not column.missing:  # most columns, without a copy
+        if column.kind == "number" and not column.missing:
             return values[None]
         missing = ~known
         indicators = [np.where(known, values, np.nan)]
@@ -175,6 +186,18 @@ def _without(na: Sequence[str], values: NDArray[np.float64]) -> NDArray[np.float
     """Numbers, NaN where one of them means a missing value: -1 is also written -1.0."""
     meant = [float(text) for text in na if re.fullmatch(NUMBER, text)]
     return np.where(np.isin(values, meant), np.nan, values) if meant else values
+
+
+def _all_finite(column: pa.Array) -> bool:
+    """Whether all that a column has are finite numbers, as its type and its extremes tell."""
+    if column.null_count:
+        return False
+    if pa.types.is_integer(column.type):
+        return True
+    if not pa.types.is_floating(column.type) or len(column) == 0:
+        return False
+    values = column.to_numpy()
+    return bool(np.isfinite([values.min(), values.max()]).all())
 
 
 def _as_floats(column: pa.Array) -> NDArray[np.float64]:
@@ -247,6 +270,8 @@ class Profile:
     numbers: int = 0
     booleans: int = 0
     levels: Counter[str] = field(default_factory=Counter)
+    full: bool = False  # there are more levels than are counted
+    uncounted: bool = False  # of some levels not all rows are counted
     typed: bool = False  # the file itself says that it holds numbers
     odd: InputError | None = None  # the first text among the numbers
     infinite: InputError | None = None
@@ -266,16 +291,20 @@ class Profile:
 
     def add(self, chunk: Chunk, name: str, na: Sequence[str], as_category: bool) -> None:
         """Take in a chunk's values; of text, only what is no number is counted by level."""
-        self.rows += chunk.batch.num_rows
+        n = chunk.batch.num_rows
+        self.rows += n
         if as_category:
             text = as_text(chunk, name)
-            missing = _is_missing(text, na)
-            self.missing += int(pc.sum(missing).as_py() or 0)
-            self.count(text.filter(pc.invert(missing)))
+            self.missing += int(pc.sum(_is_missing(text, na)).as_py() or 0)
+            self.add_levels(chunk, name, na, as_category)
+            return
+        if n and not na and _all_finite(chunk.batch[name]):  # most columns, at once
+            self.typed = True
+            self.numbers += n
             return
         numbers = _Numbers.of(chunk, name, na)
         found = int(np.count_nonzero(~np.isnan(numbers.values)))
-        self.missing += chunk.batch.num_rows - found - len(numbers.odd)
+        self.missing += n - found - len(numbers.odd)
         if pa.types.is_boolean(chunk.batch[name].type):
             self.booleans += found
             return
@@ -290,6 +319,14 @@ class Profile:
             if self.odd is None:
                 self.odd = _odd_text_error(chunk, name, int(numbers.odd[0]))
 
+    def add_levels(self, chunk: Chunk, name: str, na: Sequence[str], as_category: bool) -> None:
+        """Count by level the values that add() counts so."""
+        text = as_text(chunk, name)
+        if as_category:
+            self.count(text.filter(pc.invert(_is_missing(text, na))))
+        else:
+            self.count(text.take(pa.array(_Numbers.of(chunk, name, na).odd)))
+
     def add_numbers(self, chunk: Chunk, name: str, na: Sequence[str]) -> None:
         """Count by level the values that read as numbers, in a column that proved a category."""
         numbers = _Numbers.of(chunk, name, na)
@@ -300,8 +337,28 @@ class Profile:
         counts = pc.value_counts(text)
         levels, rows = counts.field("values").to_pylist(), counts.field("counts").to_pylist()
         for level, number in zip(levels, rows, strict=True):
-            if level in self.levels or len(self.levels) < MAX_COUNTED_LEVELS:
-                self.levels[level] += number
+            self._count(level, number)
+
+    def _count(self, level: str, rows: int) -> None:
+        if level in self.levels or len(self.levels) < MAX_COUNTED_LEVELS:
+            self.levels[level] += rows
+        else:
+            self.full = True
+
+    def merge(self, later: Profile) -> None:
+        """Take in what was found in rows that come after these."""
+        # a level that is counted here may have come to the later rows when those were full
+        self.uncounted |= later.uncounted or (later.full and self.rows > 0)
+        self.full |= later.full
+        self.rows += later.rows
+        self.missing += later.missing
+        self.numbers += later.numbers
+        self.booleans += later.booleans
+        for level, rows in later.levels.items():  # in the order they came
+            self._count(level, rows)
+        self.typed |= later.typed
+        self.odd = self.odd or later.odd
+        self.infinite = self.infinite or later.infinite
 
 
 Profiles = dict[str, list[Profile]]  # by column, one for each table
@@ -326,13 +383,41 @@ class Profiler:
             profiles[chunk.table].add(chunk, name, self.na, name in self.categorical)
             self.unseen_na -= {text for text in self.unseen_na if _holds(chunk, name, text)}
 
+    @classmethod
+    def merged(cls, parts: Sequence[Profiler]) -> Profiler:
+        """What several have found in parts of the rows, which are in order."""
+        merged = copy(parts[0])
+        merged.unseen_na = set.intersection(*(part.unseen_na for part in parts))
+        merged.profiles = {c: [Profile() for _ in found] for c, found in merged.profiles.items()}
+        for part in parts:
+            for name, profiles in part.profiles.items():
+                for mine, found in zip(merged.profiles[name], profiles, strict=True):
+                    mine.merge(found)
+        return merged
+
     def finish(self, rows: Rows) -> None:
-        """Where a category has levels that read as numbers, count those in a pass of their own."""
-        mixed = [
+        """Count in passes of their own the levels that could not be counted on the way.
+
+        Those of categories with too many levels, profiled in parts; then those that read as
+        numbers.
+        """
+        categories = [
             name
             for name, profiles in self.profiles.items()
-            if name not in self.categorical and self._kind(name, profiles) == "category"
-            if any(profile.numbers for profile in profiles)
+            if name in self.categorical or self._kind(name, profiles) == "category"
+        ]
+        uncounted = [c for c in categories if any(p.uncounted for p in self.profiles[c])]
+        for name in uncounted:
+            for profile in self.profiles[name]:
+                profile.levels = Counter(dict.fromkeys(profile.levels, 0))
+        for chunk in rows.chunks(uncounted) if uncounted else ():
+            for name in uncounted:
+                profile = self.profiles[name][chunk.table]
+                profile.add_levels(chunk, name, self.na, name in self.categorical)
+        mixed = [
+            name
+            for name in categories
+            if name not in self.categorical and any(p.numbers for p in self.profiles[name])
         ]
         for chunk in rows.chunks(mixed) if mixed else ():
             for name in mixed:

@@ -29,7 +29,8 @@ class Step(Protocol[Result]):
     def __call__(self, job: Job, done: RowsDone, threads: int) -> Result: ...
 
     @staticmethod
-    def merge(results: Sequence[Result]) -> Result: ...
+    def merge(results: Sequence[Result]) -> Result:
+        """One result for all, which stay as they are: a worker may have to merge them again."""
 
 
 class WritingStep(Step[Result], Protocol[Result]):
@@ -76,6 +77,9 @@ class Workers(Protocol):
     def reduce(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Result:
         """The merged results of a step over all jobs."""
 
+    def reduce_there(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Any:
+        """The same, left where it is: an argument for call()."""
+
 
 class Local:
     """This process, which does one job after the other."""
@@ -94,6 +98,9 @@ class Local:
                 results = [step.merge(results)]
         return step.merge(results)
 
+    def reduce_there(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Any:
+        return self.reduce(step, jobs, done)
+
 
 class Dask:
     """The workers of a Dask cluster, which see the same files as this process.
@@ -110,23 +117,30 @@ class Dask:
         return self._result(task)
 
     def reduce(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Result:
+        merged: Result = self._result(self.reduce_there(step, jobs, done))
+        return merged
+
+    def reduce_there(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Any:
         submit = self.client.submit
         # a task that holds the step can be run again elsewhere; scattered data cannot
         shared = submit(_itself, step, pure=False)
-        level = []
+        leaves = []
         for job in jobs:
             task = submit(_step, __version__, shared, job, pure=False)
             task.add_done_callback(lambda _, rows=job.part.num_rows: done(rows or 0))
-            level.append(task)
-        leaves = level
-        while len(level) > 1:
+            leaves.append(task)
+        level = leaves
+        while level is leaves or len(level) > 1:
             groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
             level = [submit(step.merge, group, pure=False) for group in groups]
+        (merged,) = level
         try:
-            return step.merge([self._result(level[0])])
+            if merged.exception() is not None:
+                self._result(merged)
         except BaseException:
             self.client.cancel(leaves)
             raise
+        return merged
 
     def _result(self, task: Any) -> Any:
         from distributed import KilledWorker
@@ -188,10 +202,18 @@ class Engine:
 
     def gather(self, step: Step[Result], rows: Rows, label: str) -> Result:
         """The merged results of a step over all rows."""
+        merged: Result = self._reduced(self.workers.reduce, step, rows, label)
+        return merged
+
+    def gather_there(self, step: Step[Result], rows: Rows, label: str) -> Any:
+        """The same, left where it is: an argument for call()."""
+        return self._reduced(self.workers.reduce_there, step, rows, label)
+
+    def _reduced(self, reduce: Callable[..., Any], step: Step[Any], rows: Rows, label: str) -> Any:
         whole = isinstance(self.workers, Local)
         jobs = [Job(rows)] if whole else [Job(part) for part in rows.parts()]
         with self.timed(label), self.watcher.rows(label, rows.num_rows) as done:
-            return self.workers.reduce(step, jobs, done)
+            return reduce(step, jobs, done)
 
     def write(self, step: WritingStep[Result], rows: Rows, label: str, out: str) -> Result:
         """The same of a step that writes a table, or a directory of shards."""

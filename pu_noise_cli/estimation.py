@@ -55,7 +55,6 @@ def estimate_prior(
     notices: Sequence[Notice] = (),
     learned: bool = False,
     audit: Audit | None = None,
-    labeled_negatives: bool = False,
     competed: bool = False,
 ) -> Prior:
     """Run one method, or all of them, on the scores and where given on the feature tables.
@@ -65,11 +64,7 @@ def estimate_prior(
     done for their class, and the answer turned round. Scores are `competed` where they are those of
     the best match of each spectrum.
     """
-    if not sketch.n_unlabeled:
-        raise UsageError("alpha cannot be estimated without unlabeled rows: give --alpha")
-    if labeled_negatives:
-        sketch = sketch.mirrored()
-        settings = replace(settings, alpha_between=other_way(settings.alpha_between))
+    sketch, settings = _for_labeled_class(sketch, settings)
     estimates = {
         estimator.name: _with_intervals(estimator, sketch, samples, settings)
         for estimator in _chosen(method, samples, competed)
@@ -78,7 +73,7 @@ def estimate_prior(
     answer = estimates[answering]
     if not np.isfinite([answer.alpha, answer.beta]).all():
         raise EstimationError(f"{answering} found no estimate")
-    case = Case(sketch, answer, estimates, learned, labeled_negatives)
+    case = Case(sketch, answer, estimates, learned, settings.labeled_negatives)
     if not case.ranks_labeled_higher:  # the scores tell nothing, so nothing can be ruled out
         beta_ci = ANYTHING if settings.beta is None else answer.beta_ci
         answer = replace(answer, alpha_ci=ANYTHING, beta_ci=beta_ci, draws=None)
@@ -107,7 +102,17 @@ def estimate_prior(
         n_negatives=sketch.n_negative or None,
         audit=None if audit is None else audit.to_json(settings.seed),
     )
-    return found.turned() if labeled_negatives else found
+    return found.turned() if settings.labeled_negatives else found
+
+
+def _for_labeled_class(sketch: Sketch, settings: Settings) -> tuple[Sketch, Settings]:
+    """The scores and settings such that labeled rows score high and α is their class's share."""
+    if not sketch.n_unlabeled:
+        raise UsageError("alpha cannot be estimated without unlabeled rows: give --alpha")
+    if not settings.labeled_negatives:
+        return sketch, settings
+    turned = replace(settings, alpha_between=other_way(settings.alpha_between))
+    return sketch.mirrored(), turned
 
 
 def stated_prior(

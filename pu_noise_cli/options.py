@@ -283,7 +283,8 @@ class TableOptions(Seeded, LabelsOption, CarriedColumns, InputFormat):
         """The names of the tables, and the set that each has the rows of."""
         from .sketch import LABELED, NEGATIVE, UNLABELED
 
-        by_set = {LABELED: self.labeled, UNLABELED: self.unlabeled, NEGATIVE: self.negatives}
+        # in the order of their names, which is that of the files of shards
+        by_set = {LABELED: self.labeled, NEGATIVE: self.negatives, UNLABELED: self.unlabeled}
         given = {code: name for code, name in by_set.items() if name is not None}
         if self.table is not None:
             if given:
@@ -400,7 +401,8 @@ class EstimationOptions(Seeded, LabelsOption):
         if ignored := self.given(*(own - known)):
             raise UsageError(f"{ignored[0]} does nothing with --method {method}")
         chosen = {name: getattr(self, name) for name in own if getattr(self, name) is not None}
-        return Settings(beta=self.beta, seed=self.seed, **chosen)
+        negatives = self.labeled_negatives
+        return Settings(beta=self.beta, seed=self.seed, labeled_negatives=negatives, **chosen)
 
     def _check_ranges(self) -> None:
         """Stop at what cannot be true of α and β together."""

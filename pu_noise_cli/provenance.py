@@ -5,16 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from . import __version__
-from .engine import RowsDone
 from .errors import InputError
 from .rows import Rows
-from .shards import Job
 from .sketch import LABELED, NEGATIVE, UNLABELED
 from .transform.training import Trained
 
@@ -22,23 +19,8 @@ SCHEMA = "punoise.provenance/1"
 NAME = "provenance.json"
 
 
-@dataclass(frozen=True)
-class DigestFiles:
-    """The SHA-256 of files, by their path."""
-
-    def __call__(self, job: Job, done: RowsDone, threads: int) -> dict[str, str]:
-        found = {shard.path: shard.sha256() for table in job.part.tables for shard in table.shards}
-        done(job.part.num_rows or 0)
-        return found
-
-    @staticmethod
-    def merge(results: Sequence[dict[str, str]]) -> dict[str, str]:
-        return {path: digest for found in results for path, digest in found.items()}
-
-
 def provenance(
     rows: Rows,
-    digests: Mapping[str, str],
     trained: Trained,
     options: Mapping[str, Any],
     execution: Mapping[str, Any],
@@ -49,7 +31,7 @@ def provenance(
         "punoise_version": __version__,
         "python_version": platform.python_version(),
         "inputs": [
-            {"table": table.name, "file": shard.name, "sha256": digests[shard.path]}
+            {"table": table.name, "file": shard.name, "sha256": shard.sha256()}
             for table in rows.tables
             for shard in table.shards
         ],

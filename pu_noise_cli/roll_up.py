@@ -42,7 +42,6 @@ def _rolled_up(matches: Matches, request: Request) -> Confidence:
         matches.sketch,
         request.method if request.stated is None else COUNTING,
         request.estimation,
-        labeled_negatives=request.transform.labeled_negatives,
         competed=True,
     )
     return Confidence.of(matches, calibrate(matches.sketch, shares_of(prior, matches.sketch)))

@@ -18,7 +18,7 @@ from .matches import Confidence
 from .notices import Notice
 from .outputs import check_target, write_json, write_text
 from .posteriors import PosteriorRequest, WritePosteriors, posterior_columns
-from .provenance import NAME, DigestFiles, digests_of, files_of_run, provenance
+from .provenance import NAME, digests_of, files_of_run, provenance
 from .report.content import content_of_run
 from .report.page import render
 from .roll_up import LEVELS, PSMS, levels, shares_of, write_levels
@@ -120,7 +120,7 @@ def _run(
     """The steps of a run; documents and tables go to two folders, tables' names end in `suffix`."""
     folder, of_tables = folders
     scores, model = f"{of_tables}/scores{suffix}", str(folder / "model.punoise")
-    analysis = analyse(rows, settings.request, engine, scores, model)
+    analysis = analyse(rows, settings.request, engine, scores, model, digests=True)
     prior, sketch = analysis.prior, analysis.sketch
     write_json(str(folder / "prior.json"), prior.to_json())
     calibration = calibrate(sketch, shares_of(prior, sketch))
@@ -132,9 +132,8 @@ def _run(
     )
     if rolled_up:
         engine.call("roll up", write_levels, rows, rolled_up, str(folder))
-    digests = engine.gather(DigestFiles(), rows, "digest")
     execution = {**settings.execution, "seconds": engine.seconds}
-    made_of = provenance(rows, digests, analysis.trained, settings.options, execution)
+    made_of = provenance(rows, analysis.trained, settings.options, execution)
     content = content_of_run(prior, calibration, found.doubtful, made_of)
     write_text(str(folder / "report.html"), render(content))
     tables = MANIFESTS if suffix == "/" else [f"{name[:-1]}{suffix}" for name in SHARDED]

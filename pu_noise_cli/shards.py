@@ -21,6 +21,7 @@ from .errors import InputError, UsageError
 from .files import Shard
 from .outputs import make_directory, write_json
 from .rows import Rows
+from .sketch import SETS
 from .staging import remove_temporaries
 from .tables import MANIFEST, parquet_key
 
@@ -125,11 +126,11 @@ def finish(out: str, jobs: Sequence[Job]) -> None:
 
 
 def _names(rows: Rows) -> list[str]:
-    """The shards' file names: those of their sources, after the set where there are two tables."""
-    prefixes = ("labeled-", "unlabeled-") if len(rows.tables) == 2 else ("",)
+    """The shards' file names: those of their sources, after the set where there is a table each."""
+    several = len(rows.tables) > 1
     names = [
-        prefix + os.path.basename(shard.name)
-        for prefix, table in zip(prefixes, rows.tables, strict=True)
+        (f"{SETS[code]}-" if several else "") + os.path.basename(shard.name)
+        for code, table in zip(rows.sets, rows.tables, strict=True)
         for shard in table.shards
     ]
     twice = [name for name, count in Counter(names).items() if count > 1]

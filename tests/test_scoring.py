@@ -12,7 +12,7 @@ from pu_noise_cli.errors import EstimationError, InputError
 from pu_noise_cli.rows import Rows
 from pu_noise_cli.tables import open_table
 from pu_noise_cli.transform.store import StoredModel, load_model, save_model
-from pu_noise_cli.transform.training import TransformSettings, train
+from pu_noise_cli.transform.training import Trained, TransformSettings
 
 
 def rows_of(tmp_path, labeled: pd.DataFrame, unlabeled: pd.DataFrame, **roles) -> Rows:
@@ -24,6 +24,10 @@ def rows_of(tmp_path, labeled: pd.DataFrame, unlabeled: pd.DataFrame, **roles) -
 
 def auc(rows: Rows, **settings) -> float:
     return transform(rows, TransformSettings("logistic", **settings), Engine(Local(1)))[0].auc
+
+
+def trained_on(rows: Rows, settings: TransformSettings) -> Trained:
+    return transform(rows, settings, Engine(Local(1)))[1]
 
 
 def grouped(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -69,7 +73,7 @@ def plain(n: int, shift: float, seed: int, d: int = 4) -> pd.DataFrame:
 def test_every_row_is_scored_though_few_are_trained_on(tmp_path):
     rows = rows_of(tmp_path, plain(3000, 1.0, 1), plain(9000, 0.0, 2))
     settings = TransformSettings("logistic", max_train_rows=1000)
-    trained = train(rows, settings, lambda share: None)
+    trained = trained_on(rows, settings)
     assert len(trained.scorer.places) == 1000
     assert (trained.scorer.places[:, 0] == 0).sum() == 500
     scores = np.concatenate([s for _, s in trained.scorer.score_all(rows, 1)])
@@ -81,7 +85,7 @@ def test_every_row_is_scored_though_few_are_trained_on(tmp_path):
 def test_the_sample_depends_on_the_seed_alone(tmp_path):
     rows = rows_of(tmp_path, plain(3000, 1.0, 1), plain(9000, 0.0, 2))
     settings = [TransformSettings("logistic", max_train_rows=500, seed=s) for s in (0, 0, 1)]
-    places = [train(rows, one, lambda share: None).scorer.places for one in settings]
+    places = [trained_on(rows, one).scorer.places for one in settings]
     assert np.array_equal(places[0], places[1])
     assert not np.array_equal(places[0], places[2])
 
@@ -96,11 +100,11 @@ def test_the_order_of_rows_does_not_matter_much(tmp_path):
 def test_a_column_that_gives_the_label_away_is_named(tmp_path):
     labeled, unlabeled = plain(100, 0.5, 1), plain(300, 0.0, 2)
     rows = rows_of(tmp_path, labeled.assign(run=7.0), unlabeled.assign(run=3.0))
-    trained = train(rows, TransformSettings("logistic"), lambda share: None)
+    trained = trained_on(rows, TransformSettings("logistic"))
     assert [n.code for n in trained.notices] == ["leaking-column"]
     assert "'run'" in trained.notices[0].message
     rows = rows_of(tmp_path, labeled, unlabeled)
-    assert train(rows, TransformSettings("logistic"), lambda share: None).notices == ()
+    assert trained_on(rows, TransformSettings("logistic")).notices == ()
 
 
 ODD = {

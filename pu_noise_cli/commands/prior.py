@@ -213,7 +213,6 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
                 sample=given.sample,
                 notices=notices,
                 audit=audit,
-                labeled_negatives=given.labeled_negatives,
             )
     return prior, sketch
 

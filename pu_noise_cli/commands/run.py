@@ -62,8 +62,10 @@ class RunOptions(RollUpOptions, Estimating, ShardsOptions):
             if self.negatives is not None and self.unlabeled is None:
                 raise UsageError("alpha cannot be estimated without --unlabeled: give --alpha")
             return super().request()
-        unused = ("method", "purity", "alpha_between", "beta_between", "elbow")
-        if ignored := self.given(*unused, "elkan_noto_estimator"):
+        ignored = self.given("purity", "alpha_between", "beta_between")
+        if self.method != "auto":
+            ignored.append("--method")
+        if ignored:
             raise UsageError(f"{ignored[0]} does nothing with --alpha")
         alpha, beta = stated_shares(self.alpha, self.beta, self.labeled_negatives)
         stated = Shares(alpha, beta, labeled_negatives=self.labeled_negatives)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..sketch import FloatArray, Sketch
-from .base import Settings
+from .base import Settings, other_way
 
 SMALL_ALPHA = (0.001, 0.3)
 POINTS = 400  # of each piece of α and of β at which the prior is summed
@@ -57,18 +57,21 @@ class SharePrior:
     small: float  # the probability that α is log-uniform over SMALL_ALPHA
     fall: float  # the power of 1-α to which it is likely otherwise
     beta: tuple[tuple[float, float, float], ...]  # probabilities, and ends of uniform pieces
+    turned: bool = False  # that of α is of one minus it
 
     def mass(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
         """On nodes of α and β, shape (k, m), by quadrature at quantiles of the pieces."""
         at = (np.arange(POINTS) + 0.5) / POINTS
         low, high = SMALL_ALPHA
         a = np.concatenate([low * (high / low) ** at, 1 - at ** (1 / (1 + self.fall))])
+        a = 1 - a if self.turned else a
         order = np.argsort(a)
         weight = np.repeat([self.small, 1 - self.small], POINTS)[:, None] * hats(alpha, a)
         up_to = np.cumsum(np.concatenate([np.zeros((1, len(alpha))), weight[order]]), axis=0)
         b = np.concatenate([start + (end - start) * at for _, start, end in self.beta])
         b_weight = np.repeat([share for share, _, _ in self.beta], POINTS)[:, None] * hats(beta, b)
-        possible = np.searchsorted(a[order], b - LEAST_EXCESS, side="right")
+        excess = 0.0 if self.turned else LEAST_EXCESS
+        possible = np.searchsorted(a[order], b - excess, side="right")
         mass = np.einsum("bk,bm->km", up_to[possible], b_weight)
         return np.asarray(mass / mass.sum())
 
@@ -96,17 +99,20 @@ def purity_asked(purity: float | None, sketch: Sketch) -> float:
     return purity * float(np.clip((sketch.auc - 0.5) / (FULL_AUC - 0.5), 0, 1))
 
 
-def stated_purity(purity: float) -> str:
+def stated_purity(purity: float, labeled_negatives: bool) -> str:
     """The purity of the top, in words."""
+    top, class_ = ("bottom", "negative") if labeled_negatives else ("top", "positive")
     return (
-        f"at least {purity:.2g} of the unlabeled rows that score like the top fifth of the labeled "
-        "ones are positive"
+        f"at least {purity:.2g} of the unlabeled rows that score like the {top} fifth of the "
+        f"labeled ones are {class_}"
     )
 
 
 def stated_ranges(settings: Settings) -> str:
     """The ranges that the user gives, in words."""
-    ranges = {"alpha": settings.alpha_between, "beta": settings.beta_between}
+    alpha = settings.alpha_between
+    alpha = other_way(alpha) if settings.labeled_negatives else alpha
+    ranges = {"alpha": alpha, "beta": settings.beta_between}
     return " and ".join(
         f"{name} is between {between[0]:g} and {between[1]:g}"
         for name, between in ranges.items()
@@ -119,15 +125,15 @@ def assumed(settings: Settings, purity: float) -> dict[str, Any]:
     words = [
         "alpha is likely as (1 - alpha)^2, or (1 in 5) spread evenly over orders of magnitude from "
         "0.001 to 0.3",
-        "beta is 1 (3 in 10), 0.9 to 1 (3 in 10), or 0.5 to 1, rarely less, and at least 0.05 "
-        "above alpha"
+        "beta is 1 (3 in 10), 0.9 to 1 (3 in 10), or 0.5 to 1, rarely less, and "
+        + ("above 1 - alpha" if settings.labeled_negatives else "at least 0.05 above alpha")
         if settings.beta is None
         else f"beta is {settings.beta:g}",
     ]
     if settings.alpha_between or settings.beta_between:
         words.append(stated_ranges(settings))
     if purity > 0:
-        words.append(stated_purity(purity))
+        words.append(stated_purity(purity, settings.labeled_negatives))
     return {
         "words": "; ".join(words),
         "alpha": {"power": DEFAULT.fall, "small": DEFAULT.small, "between": list(SMALL_ALPHA)},

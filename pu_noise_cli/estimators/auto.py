@@ -63,6 +63,7 @@ NOISE = np.concatenate(
     ]
 )
 ALPHA, BETA = _spaced(), 1 - NOISE[::-1]  # the grid, shapes (k,) and (m,)
+BEYOND = np.array([0.965, 0.98, 0.99, 0.995, 0.999, 1.0])  # more α, where it may be next to 1
 # Where the likelihood's parts are learned, see `basis`
 TOPS, BOTTOMS = np.append(ALPHA, [0.97, 1.0]), np.append(NOISE, [0.9, 1.0])
 FEW_TOPS = np.array([0.0005, 0.003, 0.01, 0.03, 0.07, 0.13, 0.2, 0.3, 0.42, 0.55, 0.7, 0.85, 1])
@@ -88,6 +89,13 @@ def basis() -> FloatArray:
 def prior(shares: SharePrior = DEFAULT) -> FloatArray:
     """The prior on the grid, shape (k, m)."""
     return shares.mass(ALPHA, BETA)
+
+
+@cache
+def _turned_prior() -> Belief:
+    """The prior where labeled rows are negatives, of which there may be next to nothing else."""
+    alpha = np.append(ALPHA, BEYOND)
+    return Belief(alpha, BETA, replace(DEFAULT, turned=True).mass(alpha, BETA))
 
 
 @dataclass(frozen=True)
@@ -148,6 +156,10 @@ def believed(
     """
     evidence = evidence or Evidence.of(sketch)
     before, log_likelihood = Belief(ALPHA, BETA, prior()), evidence.log_likelihood
+    if settings.labeled_negatives:
+        before = _turned_prior()
+        beyond = np.repeat(log_likelihood[-1:], len(BEYOND), axis=0)  # nothing was learned there
+        log_likelihood = np.concatenate([log_likelihood, beyond])
     if settings.beta is not None:
         before, log_likelihood = _at_beta(before, log_likelihood, settings.beta)
     after = before.given(np.exp(log_likelihood - log_likelihood[before.mass > 0].max()))
@@ -168,7 +180,7 @@ def believed(
         purities = top_purity(after.alpha[:, None], after.beta, top_ratio(sketch))
         weight = (purities >= purity).astype(np.float64)
         if _contradicted(before, after, weight):
-            notices.append(_contradiction(stated_purity(purity)))
+            notices.append(_contradiction(stated_purity(purity, settings.labeled_negatives)))
             purity = 0.0
         else:
             after = after.given(weight)
@@ -179,9 +191,9 @@ def _at_beta(before: Belief, log_likelihood: FloatArray, beta: float) -> tuple[B
     """The prior and the likelihood of α where β is known, shapes (k, 1)."""
     at = hats(BETA, np.array([beta]))[0]
     mass = (before.mass / before.mass.sum(0)) @ at
-    mass = np.where(max(beta, 2 * ALPHA[0]) > ALPHA, mass, 0.0)[:, None]
+    mass = np.where(max(beta, 2 * ALPHA[0]) > before.alpha, mass, 0.0)[:, None]
     ranges = (0.0, beta), (beta, beta)
-    known = Belief(ALPHA, np.array([beta]), mass / mass.sum(), ranges)
+    known = Belief(before.alpha, np.array([beta]), mass / mass.sum(), ranges)
     return known, (log_likelihood @ at)[:, None]
 
 

@@ -38,6 +38,8 @@ class Settings:
     purity: float | None = None
     alpha_between: Interval | None = None
     beta_between: Interval | None = None
+    # what the labels say; to the methods α is the share of the labeled class all the same
+    labeled_negatives: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,6 @@ def _turned_assumptions(assumed: dict[str, Any]) -> dict[str, Any]:
     between = assumed["alpha_between"]
     return {
         **assumed,
-        "words": f"of the class of the labeled rows: {assumed['words']}",
         "alpha_between": None if between is None else list(other_way(tuple(between)) or ()),
         "sensitivity": [[p, 1 - high, 1 - low] for p, low, high in assumed["sensitivity"]],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +28,7 @@ class RowSample:
 
     def __init__(self, size: int, seed: int) -> None:
         self.size, self.seed, self.seen = size, seed, 0
+        self.limit: np.uint64 | None = None  # rows of this priority or more are out for good
         self.chunks: list[Chunk] = []
         self._rows: list[NDArray[np.int64]] = []  # the row numbers of each chunk
         self._priority: list[NDArray[np.uint64]] = []
@@ -37,9 +39,23 @@ class RowSample:
             self.seen += int(wanted.sum())
             priority = priorities(self.seed, chunk.table, chunk.first_row, len(wanted))
             rows = np.arange(chunk.first_row, chunk.first_row + len(wanted))
+            if self.limit is not None:
+                wanted = wanted & (priority < self.limit)
             self._append(chunk, rows, priority, wanted)
             if len(self) > 1.5 * self.size:
                 self.cut(self.size)
+
+    @classmethod
+    def merged(cls, parts: Sequence[RowSample]) -> RowSample:
+        """The sample of all rows that samples of one size were drawn from, in order."""
+        merged = cls(parts[0].size, parts[0].seed)
+        for part in parts:
+            merged.seen += part.seen
+            merged.chunks += part.chunks
+            merged._rows += part._rows
+            merged._priority += part._priority
+        merged.cut(merged.size)
+        return merged
 
     def _append(
         self,
@@ -48,6 +64,8 @@ class RowSample:
         priority: NDArray[np.uint64],
         keep: NDArray[np.bool_],
     ) -> None:
+        if not keep.any():
+            return
         batch = chunk.batch if keep.all() else chunk.batch.filter(pa.array(keep))
         self.chunks.append(replace(chunk, batch=batch, sets=chunk.sets[keep]))
         self._rows.append(rows[keep])
@@ -57,12 +75,11 @@ class RowSample:
         """Keep the `size` rows of lowest priority."""
         if len(self) <= size:
             return
-        limit = np.partition(np.concatenate(self._priority), size)[size]
+        self.limit = np.partition(np.concatenate(self._priority), size)[size]
         held = list(zip(self.chunks, self._rows, self._priority, strict=True))
         self.chunks, self._rows, self._priority = [], [], []
         for chunk, rows, priority in held:
-            if (priority < limit).any():
-                self._append(chunk, rows, priority, priority < limit)
+            self._append(chunk, rows, priority, priority < self.limit)
 
     @property
     def places(self) -> NDArray[np.int64]:

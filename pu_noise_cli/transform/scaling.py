@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -24,8 +25,8 @@ BLOCK = 16384  # rows of a column that are scaled at once, in a core's cache
 class _Interpolation:
     """One piecewise linear map: np.interp with constant ends, several times as fast.
 
-    The range of the knots is cut into even cells, each of which knows the knot before it; how many
-    knots a cell has at most says how often to halve what is left.
+    The range of the knots is cut into even cells, each of which knows the knot before it. Few have
+    more than one knot inside; how many there are at most says how often to halve those.
     """
 
     def __init__(self, values: Vector, scaled: Vector) -> None:
@@ -38,23 +39,35 @@ class _Interpolation:
         cells = np.arange(CELLS + 1)
         self.before = np.maximum(np.searchsorted(cell_of_knot, cells) - 1, 0)
         inside = np.searchsorted(cell_of_knot, cells, "right") - 1 - self.before
+        self.crowded = inside > 1
         self.halvings = int(inside.max()).bit_length()
         self.bounds = np.append(values, np.full(1 << self.halvings, np.inf))
 
     def _cells(self, x: Vector) -> NDArray[np.intp]:
-        return ((x - self.values[0]) * self.cells_per_value).astype(np.intp)
+        place = x - self.values[0]
+        place *= self.cells_per_value
+        return place.astype(np.intp)
 
-    def __call__(self, x: Vector) -> Vector:
-        """The map of values without gaps, shape (n,)."""
-        x = np.clip(x, self.values[0], self.values[-1])
-        knot = self.before.take(self._cells(x))
-        for power in reversed(range(1, self.halvings)):
+    def _advance(self, knot: NDArray[np.intp], x: Vector) -> None:
+        """Move on from the knots before the cells of x to those before x, several to a cell."""
+        for power in reversed(range(self.halvings)):
             knot += (self.bounds.take(knot + (1 << power)) <= x).astype(np.intp) << power
-        knot += self.bounds[1:].take(knot) <= x
+
+    def __call__(self, x: Vector) -> None:
+        """Map values without gaps, shape (n,), in place."""
+        x.clip(self.values[0], self.values[-1], out=x)
+        cells = self._cells(x)
+        knot = self.before.take(cells)
+        if self.halvings > 1 and len(crowded := np.flatnonzero(self.crowded.take(cells))):
+            there = knot[crowded]
+            self._advance(there, x[crowded])
+            knot += self.bounds[1:].take(knot) <= x
+            knot[crowded] = there
+        else:
+            knot += self.bounds[1:].take(knot) <= x
         x -= self.values.take(knot)
         x *= self.slope.take(knot)
         x += self.scaled.take(knot)
-        return x
 
 
 @dataclass(frozen=True)
@@ -67,7 +80,11 @@ class Scaling:
 
     def apply(self, features: NDArray[np.float64], threads: int = 1) -> Matrix:
         """The scaled features, shape (n, d); missing values are at the centre, 0."""
-        n, d = features.shape
+        return self.apply_to(list(features.T), threads)
+
+    def apply_to(self, columns: Sequence[Vector], threads: int = 1) -> Matrix:
+        """The same of d columns of shape (n,), which need not lie side by side."""
+        n, d = len(columns[0]), len(columns)
         if d != len(self.first) - 1:
             raise ValueError(f"{d} columns where the scaling has {len(self.first) - 1}")
         out = np.zeros((n, d), dtype=np.float32, order="F")
@@ -77,12 +94,14 @@ class Scaling:
             if interpolate is None:
                 return
             for start in range(0, n, BLOCK):
-                column = features[start : start + BLOCK, j] / 4
+                column = columns[j][start : start + BLOCK] / 4
                 missing = np.isnan(column)
-                if missing.any():
+                gaps = missing.any()
+                if gaps:
                     column[missing] = 0
-                column = interpolate(column)
-                column[missing] = 0
+                interpolate(column)
+                if gaps:
+                    column[missing] = 0
                 out[start : start + BLOCK, j] = column
 
         for_each(scale, range(d), threads)

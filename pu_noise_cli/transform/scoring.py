@@ -33,7 +33,7 @@ class ScoreModel:
     def features(self, chunk: Chunk, threads: int) -> Matrix:
         """The scaled features of rows, shape (n, d)."""
         assert self.scaling is not None
-        return self.scaling.apply(self.encoding.encode(chunk), threads)
+        return self.scaling.apply_to(self.encoding.encode_columns(chunk), threads)
 
     def score(self, chunk: Chunk, threads: int) -> Scores:
         """Scores of rows that the model was not trained on, shape (n,)."""

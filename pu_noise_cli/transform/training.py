@@ -1,9 +1,8 @@
-"""Tables to a trained model: sample the rows, encode and scale them, train the classifier."""
+"""A survey of tables to a trained model: encode and scale the sample, train the classifier."""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..encoding import Encoding, Profiler
+from ..encoding import Encoding
 from ..errors import InputError, UsageError
 from ..notices import Notice, declare
 from ..rows import Chunk, Rows
@@ -21,9 +20,9 @@ from ..sketch import NEGATIVE, SETS, UNLABELED, IntArray
 from . import CLASSIFIERS
 from .base import Fit, Progress, Training
 from .crossfit import FOLDS, cross_fit
-from .row_sample import RowSample
 from .scaling import fit_scaling
 from .scoring import HonestScorer, ScoreModel, TrainingFile
+from .survey import Survey, SurveyRows
 
 MIN_ROWS = 20
 MAX_TRAIN_VALUES = 1 << 25  # in the feature matrix: wide tables train on fewer rows
@@ -60,6 +59,7 @@ class Trained:
     scorer: HonestScorer
     counts: Sequence[int]  # of the rows of each set
     columns: list[dict[str, Any]]
+    digests: Mapping[str, str]  # SHA-256 of the files of the tables, by path; if wanted
     notices: tuple[Notice, ...]
 
     @property
@@ -72,33 +72,32 @@ class Trained:
         return self.model.model is not None
 
 
+def survey_step(rows: Rows, settings: TransformSettings, digests: bool = False) -> SurveyRows:
+    """The pass over all rows that training begins with; it can find the files' digests too."""
+    _check_width(rows, len(rows.features))
+    size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features))
+    return SurveyRows(size, settings.seed, settings.na, settings.categorical, digests)
+
+
 def train(
-    rows: Rows, settings: TransformSettings, progress: Progress = lambda share: None
+    rows: Rows,
+    survey: Survey,
+    settings: TransformSettings,
+    progress: Progress = lambda share: None,
 ) -> Trained:
     """Learn to tell labeled from unlabeled rows, on a sample where there are many."""
-    _check_width(rows, len(rows.features))
-    profiler = Profiler(rows, settings.na, settings.categorical)
-    size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features))
-    labeled, others = RowSample(size // 2, settings.seed), RowSample(size, settings.seed)
-    n_negative = 0
-    seen: Counter[tuple[int, str]] = Counter()
-    group = [] if rows.group_column is None else [rows.group_column]
-    for chunk in rows.chunks([*rows.features, *group]):
-        seen[chunk.table, chunk.file] += chunk.batch.num_rows
-        profiler.add(chunk)
-        rows.groups(chunk)  # all must have one, whether sampled or not
-        labeled.add(chunk, chunk.labeled)
-        others.add(chunk, ~chunk.labeled)
-        n_negative += int((chunk.sets == NEGATIVE).sum())
-    counts = (others.seen - n_negative, labeled.seen, n_negative)
+    profiler, labeled, others = survey.profiler, survey.labeled, survey.others
+    counts = (others.seen - survey.negatives, labeled.seen, survey.negatives)
     check_sizes(rows.names_of_sets, counts)
     profiler.finish(rows)
-    labeled.cut(size // 2)
-    others.cut(size - len(labeled))
+    others.cut(others.size - len(labeled))
     encoding, notices = profiler.encoding()
-    trained = partial(Trained, counts=counts, columns=profiler.summary())
+    trained = partial(Trained, counts=counts, columns=profiler.summary(), digests=survey.digests)
     scorer = partial(
-        HonestScorer, files=_files(rows, seen), sets=rows.sets, group_column=rows.group_column
+        HonestScorer,
+        files=_files(rows, survey.seen),
+        sets=rows.sets,
+        group_column=rows.group_column,
     )
     if _is_score(encoding, settings):
         as_it_is = scorer(
@@ -128,18 +127,11 @@ def train(
 
     crossed = cross_fit(training, names, settings.seed, fit_part) if cross_fitted else None
     fit = fit_part(training, fits - 1)
-    learned = scorer(
-        model=ScoreModel(
-            encoding,
-            settings.classifier,
-            scaling,
-            fit.model,
-            labeled_negatives=settings.labeled_negatives,
-        ),
-        places=np.concatenate([labeled.places, others.places]),
-        scores=1 - fit.scores if settings.labeled_negatives else fit.scores,
-        cross_fit=crossed,
-    )
+    turned = settings.labeled_negatives
+    model = ScoreModel(encoding, settings.classifier, scaling, fit.model, labeled_negatives=turned)
+    places = np.concatenate([labeled.places, others.places])
+    scores = model.turned(fit.scores)
+    learned = scorer(model=model, places=places, scores=scores, cross_fit=crossed)
     return trained(scorer=learned, notices=(*notices, *_leaks(encoding, training)))
 
 

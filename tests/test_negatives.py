@@ -1,0 +1,342 @@
+"""Known negatives as a third set of rows, and labeled rows that are negatives."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import validated
+from scipy.stats import norm
+
+import pu_noise_cli
+from pu_noise_cli.archive import load_sketch, save_sketch
+from pu_noise_cli.calibration import Shares, calibrate
+from pu_noise_cli.estimation import estimate_prior
+from pu_noise_cli.estimators import ESTIMATORS, Settings
+from pu_noise_cli.estimators.negatives import Mixture
+from pu_noise_cli.sketch import Sketch
+
+GAP = np.sqrt(2) * norm.ppf(0.87)
+
+
+def scores(rng: np.random.Generator, n: int, share: float) -> np.ndarray:
+    return rng.normal(size=n) + GAP * (rng.random(n) < share)
+
+
+def three(seed: int, alpha: float, beta: float, n_negative: int = 500, shift: float = 0) -> Sketch:
+    rng = np.random.default_rng(seed)
+    negatives = rng.normal(size=n_negative) + shift
+    return Sketch.of(scores(rng, 1000, beta), scores(rng, 10_000, alpha), negatives)
+
+
+@pytest.fixture
+def files(frames, tmp_path):
+    """Labeled (150), unlabeled (400) and negative (60) rows with three features and ids."""
+    rng = np.random.default_rng(8)
+    negatives = pd.DataFrame(rng.normal(size=(60, 3)).round(6), columns=["a", "b", "c"])
+    named = dict(zip(("labeled", "unlabeled", "negatives"), (*frames, negatives), strict=True))
+    options = {}
+    for name, frame in named.items():
+        frame = frame.assign(id=[f"{name}{i}" for i in range(len(frame))])
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        frame.to_parquet(tmp_path / f"{name}.parquet", index=False)
+        options[name] = (f"--{name}", tmp_path / f"{name}.csv")
+    return options
+
+
+# ---- What they say of alpha
+
+
+def test_negatives_narrow_the_interval_and_it_still_covers():
+    covered, widths, without = [], [], []
+    for seed in range(40):
+        sketch = three(seed, 0.2, 1.0)
+        found = ESTIMATORS["auto"].estimate(sketch, Settings())
+        plain = ESTIMATORS["auto"].estimate(sketch.without_negatives(), Settings())
+        covered.append(found.alpha_ci[0] <= 0.2 <= found.alpha_ci[1])
+        widths.append(np.ptp(found.alpha_ci))
+        without.append(np.ptp(plain.alpha_ci))
+    assert np.mean(covered) >= 0.85
+    assert np.mean(widths) <= 0.6 * np.mean(without)
+
+
+def test_small_shares_need_no_assumption_on_the_top():
+    """Without negatives the default purity is wrong here, and the interval misses."""
+    found = ESTIMATORS["auto"].estimate(three(1, 0.02, 0.75, 1000), Settings())
+    assert found.alpha_ci[0] <= 0.02 <= found.alpha_ci[1]
+    assert found.assumed["purity"] == 0
+    insisted = ESTIMATORS["auto"].estimate(three(1, 0.02, 0.75, 1000), Settings(purity=0.3))
+    assert insisted.assumed["purity"] > 0
+
+
+def test_many_rows_give_a_sharp_share():
+    rng = np.random.default_rng(4)
+    sketch = Sketch.of(
+        scores(rng, 100_000, 1), scores(rng, 1_000_000, 0.2), rng.normal(size=100_000)
+    )
+    found = ESTIMATORS["auto"].estimate(sketch, Settings(beta=1.0))
+    assert found.alpha == pytest.approx(0.2, abs=0.004)
+    assert np.ptp(found.alpha_ci) < 0.01
+
+
+@pytest.mark.parametrize(("shift", "fires"), [(0, (0, 4)), (-0.5, (16, 20)), (0.5, (16, 20))])
+def test_negatives_that_are_not_typical_are_told(shift, fires):
+    told = sum(bool(Mixture.of(three(seed, 0.2, 0.9, 500, shift)).notices()) for seed in range(20))
+    assert fires[0] <= told <= fires[1]
+
+
+def test_a_method_that_cannot_use_them_says_so():
+    sketch = three(0, 0.2, 0.9)
+    found = estimate_prior(sketch, "bound", Settings())
+    assert "negatives-not-used" in {notice.code for notice in found.notices}
+    assert found.n_negatives == 500
+    plain = estimate_prior(sketch.without_negatives(), "bound", Settings())
+    assert (found.answer.alpha, found.answer.beta) == (plain.answer.alpha, plain.answer.beta)
+    assert "negatives-not-used" not in {
+        notice.code for notice in estimate_prior(sketch, "auto", Settings()).notices
+    }
+
+
+# ---- Sketches and calibration
+
+
+def test_sketches_of_three_sets_merge_and_are_read_back(tmp_path):
+    rng = np.random.default_rng(5)
+    values, sets = rng.normal(size=30_000), rng.integers(0, 3, 30_000).astype(np.int8)
+    whole = Sketch.of_rows(values, sets)
+    parts = [Sketch.of_rows(values[i::7], sets[i::7]) for i in range(7)]
+    merged = Sketch.merge(parts[::-1])
+    assert np.array_equal(merged.counts, whole.counts)
+    assert np.array_equal(merged.edges, whole.edges)
+    with open(tmp_path / "s", "wb") as file:
+        save_sketch(whole, file)
+    with open(tmp_path / "s", "rb") as file:
+        again = load_sketch("s", file)
+    assert np.array_equal(again.counts, whole.counts)
+
+
+def test_negatives_sharpen_the_likelihood_ratio():
+    rng = np.random.default_rng(6)
+    errors = {"with": [], "without": []}
+    for _ in range(6):
+        labeled, unlabeled = scores(rng, 500, 1), scores(rng, 500, 0.2)
+        sketch = Sketch.of(labeled, unlabeled, rng.normal(size=5000))
+        at = np.linspace(0, GAP, 20)
+        truth = GAP * at - GAP**2 / 2
+        for name, one in (("with", sketch), ("without", sketch.without_negatives())):
+            found = calibrate(one, Shares(0.2, 1.0))
+            errors[name].append(np.abs(np.log(found.lr[one.cells_of(at)]) - truth).mean())
+    assert np.mean(errors["with"]) < np.mean(errors["without"])
+
+
+def test_without_unlabeled_rows_labeled_ones_and_negatives_calibrate():
+    rng = np.random.default_rng(7)
+    sketch = Sketch.of(scores(rng, 4000, 1), np.empty(0), rng.normal(size=4000))
+    found = calibrate(sketch, Shares(0.05, 1.0, of_these_rows=False))
+    at = np.array([0.0, GAP / 2, GAP])
+    truth = 1 / (1 + 19 * np.exp(-(GAP * at - GAP**2 / 2)))
+    np.testing.assert_allclose(found.posterior[sketch.cells_of(at)], truth, rtol=0.35)
+    assert found.fdr[0] == pytest.approx(0.95, abs=0.01)
+    assert not found.notices
+
+
+# ---- The commands
+
+
+def test_every_row_of_three_tables_is_written(punoise, files, tmp_path):
+    out = tmp_path / "out"
+    tables = [option for pair in files.values() for option in pair]
+    punoise("run", *tables, "--id-column", "id", "--out-dir", out, "-q")
+    prior = validated(json.loads((out / "prior.json").read_text()))
+    assert prior["n_negatives"] == 60
+    table = pq.read_table(out / "posterior.parquet").to_pandas()
+    assert table["set"].value_counts().to_dict() == {
+        "unlabeled": 400,
+        "labeled": 150,
+        "negative": 60,
+    }
+    assert table["id"].tolist()[150:152] == ["negatives0", "negatives1"]
+    assert table.loc[table["set"] != "labeled", "posterior_labeled"].isna().all()
+    means = table.groupby("set")["posterior"].mean()
+    assert means["negative"] < means["unlabeled"] < means["labeled"]
+
+
+def test_steps_and_one_table_give_what_run_gives(punoise, files, tmp_path):
+    tables = [option for pair in files.values() for option in pair]
+    punoise("run", *tables, "--id-column", "id", "--out-dir", tmp_path / "out", "-q")
+    prior = (tmp_path / "out" / "prior.json").read_bytes()
+    punoise("transform", *tables, "--id-column", "id", "--out", tmp_path / "s.parquet")
+    steps = ("--scores", tmp_path / "s.parquet", "--out", tmp_path / "p.json")
+    punoise("estimate-prior", *steps)
+    assert (tmp_path / "p.json").read_bytes() == prior
+    punoise("sketch", "--scores", tmp_path / "s.parquet", "--out", tmp_path / "s.sketch")
+    punoise("estimate-prior", "--sketch", tmp_path / "s.sketch", "--out", tmp_path / "q.json")
+    assert json.loads((tmp_path / "q.json").read_text())["alpha"] == json.loads(prior)["alpha"]
+    words = {"labeled": "labeled", "unlabeled": "0", "negatives": "negative"}
+    frames = [
+        pd.read_csv(tmp_path / f"{name}.csv").assign(label=word) for name, word in words.items()
+    ]
+    pd.concat(frames).to_csv(tmp_path / "all.csv", index=False)
+    one = ("--table", tmp_path / "all.csv", "--label-column", "label", "--id-column", "id")
+    found = punoise("estimate-prior", *one).prior
+    assert (found["n_labeled"], found["n_unlabeled"], found["n_negatives"]) == (150, 400, 60)
+
+
+def test_files_of_the_training_are_scored_one_by_one(punoise, files, tmp_path):
+    tables = [option for pair in files.values() for option in pair]
+    punoise("transform", *tables, "--id-column", "id", "--out", tmp_path / "s.tsv")
+    punoise("train", *tables, "--id-column", "id", "--out", tmp_path / "m")
+    whole = pd.read_csv(tmp_path / "s.tsv", sep="\t")
+    for name, word in (("labeled", "labeled"), ("negatives", "negative")):
+        of = ("--model", tmp_path / "m", "--table", tmp_path / f"{name}.csv", "--set", word)
+        punoise("score", *of, "--id-column", "id", "--out", tmp_path / "one.tsv")
+        one = pd.read_csv(tmp_path / "one.tsv", sep="\t")
+        expected = whole[whole["set"] == word].reset_index(drop=True)
+        pd.testing.assert_frame_equal(one, expected)
+
+
+def test_shards_hold_the_rows_of_three_tables(punoise, files, tmp_path):
+    tables = [a for name in files for a in (f"--{name}", tmp_path / f"{name}.parquet")]
+    punoise("run", *tables, "--id-column", "id", "--out-dir", tmp_path / "a", "-q")
+    punoise("run", *tables, "--id-column", "id", "--out-dir", tmp_path / "b", "--shards", "-q")
+    plain, sharded = ((tmp_path / d / "prior.json").read_bytes() for d in "ab")
+    assert plain == sharded
+    names = sorted(path.name for path in (tmp_path / "b" / "posterior").glob("*.parquet"))
+    parts = [pq.read_table(tmp_path / "b" / "posterior" / name) for name in names]
+    whole = pq.read_table(tmp_path / "a" / "posterior.parquet")
+    assert pa.concat_tables(parts).replace_schema_metadata().equals(whole.replace_schema_metadata())
+
+
+def test_a_stated_prior_needs_no_unlabeled_rows(punoise, files, tmp_path):
+    tables = [*files["labeled"], *files["negatives"], "--id-column", "id"]
+    out = tmp_path / "out"
+    punoise("run", *tables, "--alpha", 0.0441, "--out-dir", out, "-q")
+    prior = validated(json.loads((out / "prior.json").read_text()))
+    assert (prior["method"], prior["alpha"], prior["beta"]) == ("stated", 0.0441, 1.0)
+    assert (prior["n_unlabeled"], prior["n_negatives"], prior["auc_pu"]) == (0, 60, None)
+    again = ("--scores", out / "scores.parquet", "--prior", out / "prior.json")
+    punoise("posterior", *again, "--out", tmp_path / "p.parquet")
+    ours, theirs = (pq.read_table(f) for f in (tmp_path / "p.parquet", out / "posterior.parquet"))
+    assert ours.equals(theirs)
+    punoise("performance", *again, "--threshold", 0.5, "--out", tmp_path / "perf.json")
+    assert json.loads((tmp_path / "perf.json").read_text())["auc"] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--labeled", "--negatives"], "alpha cannot be estimated without --unlabeled"),
+        (["--labeled", "--unlabeled", "--negatives", "negatives"], "goes with labeled positives"),
+        (["--unlabeled", "--negatives"], "give --labeled and --unlabeled"),
+    ],
+)
+def test_tables_that_do_not_go_together(punoise, files, tmp_path, options, message):
+    given = [a for name in options if name[:2] == "--" for a in files[name[2:]]]
+    if "negatives" in options:
+        given += ["--labeled-are", "negatives"]
+    assert message in punoise("estimate-prior", *given, expect=2).err
+
+
+def test_few_negatives_are_an_error(punoise, files, tmp_path):
+    few = pd.read_csv(tmp_path / "negatives.csv").head(5)
+    few.to_csv(tmp_path / "few.csv", index=False)
+    tables = (*files["labeled"], *files["unlabeled"], "--negatives", tmp_path / "few.csv")
+    err = punoise("estimate-prior", *tables, "--id-column", "id", expect=3).err
+    assert "few.csv: 5 negative rows" in err
+
+
+def test_data_frames_of_three_sets_give_the_numbers_of_run(punoise, files, tmp_path):
+    tables = [option for pair in files.values() for option in pair]
+    punoise("run", *tables, "--drop-columns", "id", "--out-dir", tmp_path / "out", "-q")
+    labeled, unlabeled, negatives = (
+        pd.read_csv(tmp_path / f"{name}.csv").drop(columns="id") for name in files
+    )
+    found = pu_noise_cli.estimate(labeled, unlabeled, negatives=negatives)
+    assert found.prior == json.loads((tmp_path / "out" / "prior.json").read_text())
+    table = pq.read_table(tmp_path / "out" / "posterior.parquet").to_pandas()
+    ours = table.loc[table["set"] == "negative", "posterior"].to_numpy()
+    assert np.array_equal(found.negatives["posterior"], ours)
+
+
+# ---- Labeled negatives
+
+
+def test_labeled_negatives_are_the_mirror_image_of_labeled_positives():
+    """The same scores with the opposite sign, and every share turned round."""
+    rng = np.random.default_rng(9)
+    labeled, unlabeled = scores(rng, 2000, 1), scores(rng, 5000, 0.3)
+    as_positives = Sketch.of(labeled, unlabeled)
+    as_negatives = Sketch.of(-labeled, -unlabeled)
+    plain = estimate_prior(as_positives, "bound", Settings())
+    turned = estimate_prior(as_negatives, "bound", Settings(labeled_negatives=True))
+    assert turned.answer.alpha == pytest.approx(1 - plain.answer.alpha)
+    assert turned.answer.beta == pytest.approx(plain.answer.beta)
+    assert turned.auc == pytest.approx(plain.auc)
+    assert turned.alpha_min == pytest.approx(1 - plain.alpha_max)
+    ours = calibrate(as_positives, plain.shares(as_positives)[0])
+    theirs = calibrate(as_negatives, turned.shares(as_negatives)[0])
+    np.testing.assert_allclose(theirs.posterior[::-1], 1 - ours.posterior, atol=1e-9)
+    np.testing.assert_allclose(
+        theirs.posterior_labeled[::-1], 1 - ours.posterior_labeled, atol=1e-9
+    )
+    assert (np.diff(theirs.posterior) >= 0).all()
+    assert theirs.fdr[-1] < theirs.fdr[0]
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
+def test_labeled_negatives_give_the_share_of_positives(alpha):
+    rng = np.random.default_rng(10)
+    sketch = Sketch.of(rng.normal(size=3000), scores(rng, 5000, alpha) + 0.0)
+    found = estimate_prior(sketch, "auto", Settings(beta=1.0, labeled_negatives=True)).answer
+    assert found.alpha_ci[0] - 0.01 <= alpha <= found.alpha_ci[1] + 0.01
+    assert found.alpha == pytest.approx(alpha, abs=0.08)
+    assert found.draws == tuple(sorted(found.draws))
+
+
+def test_every_output_of_labeled_negatives_points_to_positives(punoise, tmp_path):
+    rng = np.random.default_rng(11)
+    y = rng.random(1500) < 0.4
+    decoys = pd.DataFrame(rng.normal(size=(600, 3)), columns=["a", "b", "c"])
+    targets = pd.DataFrame(rng.normal(size=(1500, 3)) + 1.5 * y[:, None], columns=["a", "b", "c"])
+    for name, frame in (("decoys", decoys), ("targets", targets)):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    tables = ("--labeled", tmp_path / "decoys.csv", "--unlabeled", tmp_path / "targets.csv")
+    out = tmp_path / "out"
+    punoise("run", *tables, "--labeled-are", "negatives", "--beta", 1, "--out-dir", out, "-q")
+    prior = validated(json.loads((out / "prior.json").read_text()))
+    assert prior["labeled_are"] == "negatives"
+    assert prior["alpha"] == pytest.approx(0.4, abs=0.1)
+    assert prior["alpha_ci"][0] <= prior["alpha"] <= prior["alpha_ci"][1]
+    table = pq.read_table(out / "posterior.parquet").to_pandas()
+    ours = table[table["set"] == "unlabeled"]
+    assert ours["score"].between(0, 1).all()
+    assert ours.loc[y, "posterior"].mean() > 0.6 > 0.3 > ours.loc[~y, "posterior"].mean()
+    called = (ours["fdr"] <= 0.05).to_numpy()
+    assert called.sum() > 200
+    assert y[called].mean() > 0.9
+    steps = ("--scores", out / "scores.parquet", "--labeled-are", "negatives", "--beta", 1)
+    assert punoise("estimate-prior", *steps).prior["alpha"] == prior["alpha"]
+    given = ("--scores", out / "scores.parquet", "--prior", out / "prior.json")
+    punoise("performance", *given, "--threshold", 0.5, "--out", tmp_path / "perf.json")
+    perf = json.loads((tmp_path / "perf.json").read_text())
+    assert perf["auc"] == pytest.approx(0.965, abs=0.05)
+    assert perf["thresholds"][0]["precision"] > 0.7
+
+
+def test_the_direction_of_the_labels_is_told_from_that_of_the_scores(punoise, tmp_path):
+    """Forgetting --labeled-are where it is needed is noticed."""
+    rng = np.random.default_rng(12)
+    frame = pd.DataFrame({"id": range(1200), "set": ["labeled"] * 400 + ["unlabeled"] * 800})
+    frame["score"] = np.append(rng.normal(size=400), scores(rng, 800, 0.5))
+    frame.to_csv(tmp_path / "s.tsv", sep="\t", index=False)
+    codes = {
+        w["code"]
+        for w in punoise("estimate-prior", "--scores", tmp_path / "s.tsv").prior["warnings"]
+    }
+    assert "reversed-scores" in codes
+    right = punoise("estimate-prior", "--scores", tmp_path / "s.tsv", "--labeled-are", "negatives")
+    assert "reversed-scores" not in {w["code"] for w in right.prior["warnings"]}
