@@ -13,7 +13,7 @@ from .engine import Engine
 from .errors import InputError
 from .estimation import DEFAULT_METHOD, estimate_prior, needs_features, stated_prior
 from .estimators import Samples, Settings
-from .matches import Matches
+from .matches import Matches, check_decoys
 from .outputs import write_atomically
 from .prior import Prior
 from .rows import Rows
@@ -57,10 +57,12 @@ def analyse(
     """From tables to a prior, whose warnings are those of all steps."""
     trained = _train(rows, request.transform, engine, digests)
     scored = _score(rows, trained, engine, scores_out, model_out)
-    sketch, matches = scored.sketch, scored.matches
+    sketch, matches, notices = scored.sketch, scored.matches, trained.notices
+    if matches is not None:
+        notices += check_decoys(matches, trained.telling)
     if request.stated is not None:
         seed, sample = request.estimation.seed, request.sample
-        prior = stated_prior(sketch, request.stated, seed, sample, trained.notices)
+        prior = stated_prior(sketch, request.stated, seed, sample, notices)
         return Analysis(trained, sketch, prior, matches)
     samples = None
     if needs_features(request.method):
@@ -72,7 +74,7 @@ def analyse(
             request.estimation,
             samples=samples,
             sample=request.sample,
-            notices=trained.notices,
+            notices=notices,
             learned=trained.learned,
             competed=matches is not None,
         )

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from .calibration import Calibration
+from .notices import Notice, declare
 from .rows import Chunk, Rows, as_text
 from .sketch import BoolArray, FloatArray, IntArray, Sketch
 
@@ -26,6 +27,15 @@ JOINT = "\x1f"  # between the parts of a key
 SPECTRUM = "spectrum"
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 LEAST = 1e-12  # of a PEP, whose odds must be finite
+LOW = 0.5  # the share of decoys whose scores are called low
+UNLIKELY = 2.5  # standard deviations between targets and decoys there
+NOT_TYPICAL = declare(
+    "decoys-not-typical",
+    "Decoys do not look like the wrong targets: the score tells them apart, so they do not count "
+    "wrong targets fairly.",
+    "Leave out the columns that the message names with --drop-columns if they say how a decoy was "
+    "made; else make decoys in another way, and keep only those that competed with targets.",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +120,32 @@ def _keys(chunk: Chunk, columns: Sequence[str], prefix: str) -> Keys:
 
 def _values(coded: pa.DictionaryArray) -> list[str]:
     return list(coded.dictionary.to_pylist())
+
+
+# ---- Whether decoys are what wrong targets are
+
+
+def check_decoys(matches: Matches, telling: Sequence[str]) -> tuple[Notice, ...]:
+    """A warning where decoys score lower than wrong targets, given features that may be why.
+
+    Of the best matches with low scores nearly all are wrong, so half of them should be targets, or
+    more where some are right after all.
+    """
+    if not matches.labeled.any():
+        return ()
+    low = matches.score <= np.quantile(matches.score[matches.labeled], LOW)
+    decoys, targets = int((low & matches.labeled).sum()), int((low & ~matches.labeled).sum())
+    if decoys - targets < UNLIKELY * np.sqrt(decoys + targets):
+        return ()
+    because = f"; they differ in {', '.join(telling)}" if telling else ""
+    leave = f" (--drop-columns {','.join(telling)} leaves them out)" if telling else ""
+    return (
+        NOT_TYPICAL(
+            f"the lower scores have {decoys} decoys and only {targets} targets, where nearly all "
+            "are wrong and as many of both should be: decoys can be told from wrong targets, and "
+            f"PEPs and q-values may be too low{because}{leave}"
+        ),
+    )
 
 
 # ---- PEPs and q-values

@@ -313,6 +313,7 @@ class TableOptions(Seeded, LabelsOption, CarriedColumns, InputFormat):
             train=False if self.score_column is not None else self.transform,
             lower_is_positive=self.lower_is_positive,
             labeled_negatives=self.labeled_negatives,
+            decoys=self.of_decoys,
             max_train_rows=self.max_train_rows or default.max_train_rows,
             na=self.na,
             categorical=joined(self.categorical),

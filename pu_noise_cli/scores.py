@@ -32,11 +32,6 @@ SET_NAMES = pa.array(SETS)
 SCORE_COLUMN = Encoding((Column("score", "number"),))
 # nearly so: a dictionary of their values does not pay
 UNIQUE_COLUMNS = ("id", "score", "pep", "q_value")
-    "id",
-    "score",
-    "pep",
-    "q_value",
-)  # nearly so: a dictionary of their values does not pay
 WARNINGS_KEY = "punoise.warnings"  # of Parquet: what was noticed about the columns
 
 

@@ -20,6 +20,7 @@ from ..sketch import NEGATIVE, SETS, UNLABELED, IntArray
 from . import CLASSIFIERS
 from .base import Fit, Progress, Training
 from .crossfit import FOLDS, cross_fit
+from .decoys import telling_features
 from .scaling import fit_scaling
 from .scoring import HonestScorer, ScoreModel, TrainingFile
 from .survey import Survey, SurveyRows
@@ -44,6 +45,7 @@ class TransformSettings:
     train: bool | None = None  # False: the one feature is the score; None: if there is just one
     lower_is_positive: bool = False
     labeled_negatives: bool = False  # a learned score is then turned round
+    decoys: bool = False  # the labeled negatives are to look like the others
     max_train_rows: int = 100_000
     na: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
@@ -61,6 +63,7 @@ class Trained:
     columns: list[dict[str, Any]]
     digests: Mapping[str, str]  # SHA-256 of the files of the tables, by path; if wanted
     notices: tuple[Notice, ...]
+    telling: tuple[str, ...] = ()  # features that tell decoys from targets like them
 
     @property
     def model(self) -> ScoreModel:
@@ -132,7 +135,11 @@ def train(
     places = np.concatenate([labeled.places, others.places])
     scores = model.turned(fit.scores)
     learned = scorer(model=model, places=places, scores=scores, cross_fit=crossed)
-    return trained(scorer=learned, notices=(*notices, *_leaks(encoding, training)))
+    telling: tuple[str, ...] = ()
+    if settings.decoys:
+        telling = telling_features(training, fit.scores, encoding.feature_names)
+    notices += _leaks(encoding, training)
+    return trained(scorer=learned, notices=tuple(notices), telling=telling)
 
 
 def _check_width(rows: Rows, features: int) -> None:
