@@ -11,8 +11,9 @@ import click
 
 from ..console import Console
 from ..errors import InputError, UsageError
-from ..options import CarriedColumns, InputFormat, ShardsOptions
+from ..options import CarriedColumns, InputFormat
 from ..parameters import Common, argument, command, joined, option, reads, writes
+from ..shard_options import ShardsOptions
 
 if TYPE_CHECKING:
     from ..sketch import Sketch

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from ..console import Console
 from ..errors import InputError, UsageError
-from ..options import PriorSource, ShardsOptions
+from ..options import PriorSource
 from ..parameters import INNER_SHARE, NUMBER, SHARE, command, flag, option, reads, writes
+from ..shard_options import ShardsOptions
 from .parts import merged
 
 if TYPE_CHECKING:

@@ -10,15 +10,14 @@ from ..errors import EstimationError, InputError, PunoiseError, UsageError
 from ..match_options import SpectrumOption
 from ..options import (
     CarriedColumns,
-    DaskOption,
     EstimationOptions,
     InputFormat,
     OnFailure,
-    ShardsOptions,
     Strict,
     TableOptions,
 )
 from ..parameters import argument, command, reads, writes
+from ..shard_options import DaskOption, ShardsOptions
 from .parts import merged
 
 if TYPE_CHECKING:
