@@ -300,11 +300,82 @@ def dask_table(folder: Path, rows: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write_shards(folder: Path, rows: int, files: int) -> list[str]:
+    """Tables for `run`, the unlabeled rows in files; returns the options that name them."""
+    rng = np.random.default_rng(0)
+    schema = pa.schema([(f"x{i}", pa.float32()) for i in range(N_FEATURES)])
+
+    def write(path: Path, count: int, share: float) -> None:
+        with pq.ParquetWriter(path, schema, use_dictionary=False) as writer:
+            for first in range(0, count, STEP // 4):
+                y = rng.random(min(STEP // 4, count - first)) < share
+                x = rng.standard_normal((N_FEATURES, len(y)), dtype=np.float32)
+                x += 0.6 * y.astype(np.float32)
+                writer.write_batch(pa.record_batch([pa.array(v) for v in x], schema=schema))
+
+    (folder / "u").mkdir(parents=True)
+    write(folder / "l.parquet", 20_000, 0.95)
+    for number in range(files):
+        write(folder / "u" / f"{number:02}.parquet", rows // files, 0.2)
+    return ["--labeled", f"{folder}/l.parquet", "--unlabeled", f"{folder}/u"]
+
+
+def run_table(folder: Path, sizes: list[int], files: int) -> str:
+    """`run --shards` on growing tables, on one thread."""
+    lines = [f"| rows × 20, {files} files | s | s of the processor | MB |", "|---" * 4 + "|"]
+    found = []
+    for rows in sizes:
+        tables = write_shards(folder / f"{rows}", rows, files)
+        command = ["run", *tables, "--shards", "--out-dir", folder / f"{rows}" / "out"]
+        found.append(punoise(*command, threads=1))
+        seconds, peak, cpu = found[-1]
+        lines.append(f"| {rows:,} | {seconds:.1f} | {cpu:.1f} | {peak:.0f} |")
+        print(lines[-1], flush=True)
+        shutil.rmtree(folder / f"{rows}")
+    times = found[-1].cpu / found[0].cpu
+    lines += ["", f"{sizes[-1] / sizes[0]:g} times the rows take {times:.2f} times the processor."]
+    return "\n".join(lines) + "\n"
+
+
+def workers_table(folder: Path, rows: int, files: int) -> str:
+    """`run --dask` by one and two workers, with a training that hardly counts.
+
+    Beside the time on the wall, which other work on the machine changes, that of the processor of
+    the busiest worker.
+    """
+    from distributed import Client
+
+    tables = write_shards(folder / "run", rows, files)
+    few = write_shards(folder / "warm", 20_000, 4)
+    quick = ("--classifier", "logistic", "--max-train-rows", 2000)
+    lines = ["| workers | s | busiest worker, s of the processor | client's |", "|---" * 4 + "|"]
+    busiest = []
+    for workers in (1, 2):
+        with cluster(folder, workers) as address, Client(address, set_as_default=False) as client:
+            out = folder / f"out{workers}"
+            punoise("run", *few, *quick, "--out-dir", f"{out}.warm", "--dask", address)
+            before = client.run(time.process_time)
+            run = punoise("run", *tables, *quick, "--out-dir", out, "--dask", address)
+            after = client.run(time.process_time)
+        busiest.append(max(after[worker] - before[worker] for worker in after))
+        lines.append(f"| {workers} | {run.seconds:.1f} | {busiest[-1]:.1f} | {run.cpu:.1f} |")
+        print(lines[-1], flush=True)
+    lines += [
+        "",
+        f"The busier of two works {busiest[0] / busiest[1]:.2f} times less than one alone.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, nargs="*", default=[1e5, 1e6, 1e7, 1e8])
     parser.add_argument("--feature-rows", type=float, nargs="*", default=[1e5, 1e6, 1e7, 2e7])
     parser.add_argument("--dask-rows", type=float, default=16e6)
+    parser.add_argument("--run-rows", type=float, nargs="*", default=[1e7, 1e8])
+    parser.add_argument("--run-files", type=int, default=64)
+    parser.add_argument("--workers-rows", type=float, default=1e7)
+    parser.add_argument("--only", nargs="*", help="titles of the parts to do")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--scratch", type=Path, help="where the tables are made")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
@@ -317,9 +388,12 @@ def main() -> None:
             lambda: features_table(folder, [int(n) for n in options.feature_rows], options.threads),
         ),
         ("Dask", lambda: dask_table(folder, int(options.dask_rows))),
+        ("Run", lambda: run_table(folder, [int(n) for n in options.run_rows], options.run_files)),
+        ("Workers", lambda: workers_table(folder, int(options.workers_rows), 16)),
     ]
+    wanted = [(title, part) for title, part in parts if not options.only or title in options.only]
     try:
-        text = "\n".join(f"### {title}\n\n{part()}" for title, part in parts)
+        text = "\n".join(f"### {title}\n\n{part()}" for title, part in wanted)
     finally:
         shutil.rmtree(folder)
     protocol.report(options.results / "scale.md", "Scale", text)

@@ -11,7 +11,7 @@ found.report("report.html")
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -93,9 +93,8 @@ class Estimated:
 
         model = self.analysis.trained.model
         features = [column.name for column in model.encoding.columns]
-        rows = Rows.matched(
-            [_table("new rows", new_rows)], features=features, wanted_by="the model"
-        )
+        table = _table("new rows", new_rows, _column_names(new_rows) - {*features})
+        rows = Rows.matched([table], features=features, wanted_by="the model")
         scores = [model.score(chunk, threads) for chunk in rows.chunks(rows.features)]
         frame = _frame(self.calibration, np.concatenate([[], *scores]))
         return _indexed(frame.drop(columns="posterior_labeled"), new_rows)
@@ -120,9 +119,11 @@ def estimate(
     labeled_are: Literal["positives", "negatives"] = "positives",
     features: Sequence[str] = (),
     drop_columns: Sequence[str] = (),
+    keep_columns: Sequence[str] = (),
     group_column: str | None = None,
     score_column: str | None = None,
     lower_is_positive: bool = False,
+    missing_score: Literal["stop", "skip"] | None = None,
     transform: bool | None = None,
     na: Sequence[str] = (),
     categorical: Sequence[str] = (),
@@ -141,21 +142,20 @@ def estimate(
     errors.EstimationError.
     """
     from .analysis import Request
-    from .errors import UsageError
     from .estimators import Settings
-    from .sketch import LABELED, NEGATIVE, UNLABELED
     from .transform.training import TransformSettings
 
     turned = labeled_are == "negatives"
-    if negatives is not None and turned:
-        raise UsageError("known negatives go with labeled positives")
-    given = {LABELED: labeled, NEGATIVE: negatives, UNLABELED: unlabeled}
+    given = _by_set(labeled, unlabeled, negatives, labeled_are)
     features = features if score_column is None else (score_column,)
-    rows = _rows(given, features=features, drop=drop_columns, group_column=group_column)
+    _check_columns(given, drop_columns, keep_columns)
+    aside = {*drop_columns, *keep_columns} - {*features, group_column}
+    rows = _rows(given, aside, features=features, group_column=group_column)
     settings = TransformSettings(
         classifier=classifier,
         train=False if score_column is not None else transform,
         lower_is_positive=lower_is_positive,
+        skip_missing=None if missing_score is None else missing_score == "skip",
         labeled_negatives=turned,
         max_train_rows=max_train_rows,
         na=tuple(na),
@@ -166,13 +166,13 @@ def estimate(
     )
     estimation = Settings(beta=beta, seed=seed, labeled_negatives=turned)
     request = Request(settings, estimation, method, sample)
-    return _estimated(rows, given, request, threads)
+    return _estimated(rows, request, given, keep_columns)
 
 
 def _estimated(
-    rows: Rows, given: Mapping[int, TableLike | None], request: Request, threads: int
+    rows: Rows, request: Request, given: Mapping[int, TableLike], keep: Sequence[str]
 ) -> Estimated:
-    """What the rows of tables in memory, given by the codes of their sets, say."""
+    """What rows say, with a frame for each of the tables given, which has columns of it too."""
     from threadpoolctl import threadpool_limits
 
     from .analysis import analyse
@@ -180,22 +180,56 @@ def _estimated(
     from .engine import Engine, Local
     from .sketch import LABELED, NEGATIVE, UNLABELED
 
+    threads = request.transform.threads
     with threadpool_limits(1, user_api="blas"):  # see blas.py
         analysis = analyse(rows, request, Engine(Local(threads)))
         calibration = calibrate(analysis.sketch, analysis.prior.shares(analysis.sketch)[0])
         frames, doubtful = _posteriors(rows, analysis, calibration, threads)
-    indexed = {code: _indexed(f, given[code]) for code, f in zip(rows.sets, frames, strict=True)}
+    of_tables = zip(given.items(), frames, strict=True)
+    indexed = {code: _indexed(frame, table, keep) for (code, table), frame in of_tables}
     found = (indexed[LABELED], indexed[UNLABELED], indexed.get(NEGATIVE))
     return Estimated(*found, rows, analysis, calibration, doubtful)
 
 
-def _rows(given: Mapping[int, TableLike | None], **columns: Any) -> Rows:
-    """The rows of tables in memory, by the code of their set."""
+def _rows(given: Mapping[int, TableLike], aside: Collection[str], **columns: Any) -> Rows:
+    """The rows of tables in memory, by the code of their set, without the columns set aside."""
     from .rows import Rows
     from .sketch import SETS
 
-    tables = {code: _table(SETS[code], t) for code, t in given.items() if t is not None}
-    return Rows.matched(list(tables.values()), sets=list(tables), **columns)
+    tables = [_table(SETS[code], table, aside) for code, table in given.items()]
+    return Rows.matched(tables, sets=list(given), **columns)
+
+
+def _by_set(
+    labeled: TableLike, unlabeled: TableLike, negatives: TableLike | None, labeled_are: str
+) -> dict[int, TableLike]:
+    """The tables by the code of the set that their rows are of."""
+    from .errors import UsageError
+    from .sketch import LABELED, NEGATIVE, UNLABELED
+
+    if negatives is None:
+        return {LABELED: labeled, UNLABELED: unlabeled}
+    if labeled_are == "negatives":
+        raise UsageError("known negatives go with labeled positives")
+    return {LABELED: labeled, NEGATIVE: negatives, UNLABELED: unlabeled}
+
+
+def _check_columns(given: dict[int, TableLike], drop: Sequence[str], keep: Sequence[str]) -> None:
+    """Stop where no table has a column that is to be dropped, or not each one that is to stay."""
+    from .errors import InputError
+
+    there = [_column_names(table) for table in given.values()]
+    for column in drop:
+        if not any(column in names for names in there):
+            raise InputError(f"no table has a column {column!r} to drop")
+    for column in keep:
+        if not all(column in names for names in there):
+            raise InputError(f"not every table has a column {column!r} to keep")
+
+
+def _column_names(given: TableLike) -> set[str]:
+    names: Iterable[str] = getattr(given, "column_names", getattr(given, "columns", ()))
+    return set(names)
 
 
 def _posteriors(
@@ -223,29 +257,37 @@ def _frame(calibration: Calibration, scores: np.ndarray[Any, Any]) -> pd.DataFra
 
     cells = calibration.sketch.cells_of(scores)
     columns = posterior_columns(calibration, PosteriorRequest())
-    return pd.DataFrame({"score": scores, **{name: c[cells] for name, c in columns.items()}})
+    frame = pd.DataFrame({"score": scores, **{name: c[cells] for name, c in columns.items()}})
+    return frame.where(frame["score"].notna())  # nothing is known of a row without a score
 
 
-def _indexed(frame: pd.DataFrame, like: TableLike) -> pd.DataFrame:
-    """A frame with the index of the table that it is made from, where that has one."""
-    index = getattr(like, "index", None)
-    return frame if index is None else frame.set_index(index)
+def _indexed(frame: pd.DataFrame, like: TableLike, keep: Sequence[str] = ()) -> pd.DataFrame:
+    """A frame with the index of the table that it is made from, where that has one, and columns."""
+    import pandas as pd
+    import pyarrow as pa
+
+    columns = list(dict.fromkeys(keep))
+    if isinstance(like, pa.Table):
+        kept = like.select(columns).to_pandas()
+    else:
+        frame, kept = frame.set_index(like.index), like[columns]
+    return pd.concat([frame, kept], axis=1) if columns else frame
 
 
-def _table(name: str, given: TableLike) -> Any:
-    """A table in memory as one that can be read like any other."""
+def _table(name: str, given: TableLike, aside: Collection[str] = ()) -> Any:
+    """A table in memory, without some columns, as one that can be read like any other."""
     import pyarrow as pa
 
     from .errors import InputError
     from .tables import table_in_memory
 
     try:
-        table = (
-            given
-            if isinstance(given, pa.Table)
-            else pa.Table.from_pandas(given, preserve_index=False)
-        )
-    except (pa.ArrowException, TypeError) as error:
+        if isinstance(given, pa.Table):
+            table = given.select([column for column in given.column_names if column not in aside])
+        else:
+            used = [column not in aside for column in given.columns]
+            table = pa.Table.from_pandas(given.loc[:, used], preserve_index=False)
+    except (pa.ArrowException, TypeError, AttributeError) as error:
         raise InputError(
             f"{name}: not a data frame or Arrow table that can be read ({error})"
         ) from error

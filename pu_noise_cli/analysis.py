@@ -22,7 +22,14 @@ from .sketch import Sketch
 from .transform.row_sample import RowSample
 from .transform.scoring import ScoreModel
 from .transform.store import StoredModel, save_model
-from .transform.training import MAX_TRAIN_VALUES, Trained, TransformSettings, survey_step, train
+from .transform.training import (
+    MAX_TRAIN_VALUES,
+    Trained,
+    TransformSettings,
+    check_sizes,
+    survey_step,
+    train,
+)
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,7 @@ def _score(
         scored = engine.gather(step, rows, "score")
     else:
         scored = engine.write(step, rows, "score", scores_out)
+    check_sizes(rows.names_of_sets, scored.sketch.counts.sum(0), scored.sketch.missing)
     if model_out is not None:
         write_model(StoredModel(trained.model, scored.sketch), model_out)
     return scored

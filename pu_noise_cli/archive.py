@@ -8,6 +8,7 @@ import math
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -125,13 +126,17 @@ def check_rows(*sketches: Sketch) -> None:
 
 def save_sketch(sketch: Sketch, file: BinaryIO) -> None:
     """Write a sketch."""
-    write_archive(file, SKETCH_FORMAT, {"level": sketch.level}, sketch_arrays(sketch))
+    header = {"level": sketch.level} | ({"missing": sketch.missing} if sketch.missing else {})
+    write_archive(file, SKETCH_FORMAT, header, sketch_arrays(sketch))
 
 
 def load_sketch(name: str, file: BinaryIO) -> Sketch:
     """Read a sketch back."""
     header, arrays = read_archive(name, file, SKETCH_FORMAT, SKETCH_ARRAYS.__contains__)
     try:
-        return sketch_of(arrays, header["level"])
+        missing = header.get("missing", 0)
+        if type(missing) is not int or not 0 <= missing <= MAX_ROWS:
+            raise ValueError("a count of rows is wanted")
+        return replace(sketch_of(arrays, header["level"]), missing=missing)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{name}: the sketch is damaged") from error

@@ -16,7 +16,7 @@ from .calibration import Calibration
 from .errors import InputError, UsageError
 from .rows import ID_JOINT, Chunk, Rows, as_text, shown
 from .scores import Scores
-from .sketch import FloatArray, IntArray, Sketch
+from .sketch import NEGATIVE, FloatArray, IntArray, Sketch
 from .stratified import Verified, allot, stratify, width_foreseen
 from .tables import Table, open_table
 from .transform.row_sample import priorities
@@ -92,7 +92,9 @@ class Drawing:
         """Offer the rows of a chunk with their scores and strata, both of shape (n,)."""
         priority = priorities(self.seed + SALT, 0, chunk.first_row, len(scores))
         row = np.arange(chunk.first_row, chunk.first_row + len(scores))
-        chosen = np.flatnonzero((priority < self.limit[strata]) & ~np.isin(row, self.earlier))
+        drawable = ~np.isnan(scores) & (chunk.sets != NEGATIVE)
+        wanted = (priority < self.limit[strata]) & drawable
+        chosen = np.flatnonzero(wanted & ~np.isin(row, self.earlier))
         if len(chosen) == 0:
             return
         ids = rows.id_parts(chunk)
@@ -180,7 +182,7 @@ def kept_columns(tables: Sequence[Table], columns: Sequence[str], rows: IntArray
         for batch, file, file_row in table.batches(columns):
             mine = rows[(rows >= first) & (rows < first + batch.num_rows)] - first
             part = batch.take(pa.array(mine))
-            chunk = Chunk(part, np.zeros(len(mine), np.bool_), 0, first, file, file_row)
+            chunk = Chunk(part, np.zeros(len(mine), np.int8), 0, first, file, file_row)
             found.append(pa.table({column: as_text(chunk, column) for column in columns}))
             first += batch.num_rows
     kept = pa.concat_tables(found)
@@ -223,7 +225,7 @@ def _read(name: str, ids: Sequence[str]) -> list[Verdict]:
     wanted = [column for column in (*ids, *COLUMNS) if column in table.columns]
     found: list[Verdict] = []
     for batch, file, first in table.batches(wanted):
-        chunk = Chunk(batch, np.zeros(batch.num_rows, np.bool_), 0, first, file, first)
+        chunk = Chunk(batch, np.zeros(batch.num_rows, np.int8), 0, first, file, first)
         columns = [as_text(chunk, column).to_pylist() for column in wanted]
         for i, values in enumerate(zip(*columns, strict=True)):
             row = dict(zip(wanted, map(str.strip, values), strict=True))
@@ -266,7 +268,8 @@ def _places(verdicts: Sequence[Verdict], scored: Scores) -> list[int]:
     found: dict[tuple[str, bool], list[int]] = {}
     for chunk, _ in scored.chunks([*scored.rows.id_columns, "score"]):
         ids = pc.utf8_trim_whitespace(scored.rows.ids(chunk))
-        for i in np.flatnonzero(np.asarray(pc.is_in(ids, wanted))):
+        drawable = chunk.sets != NEGATIVE
+        for i in np.flatnonzero(np.asarray(pc.is_in(ids, wanted)) & drawable):
             key = ids[int(i)].as_py(), bool(chunk.labeled[i])
             found.setdefault(key, []).append(chunk.first_row + int(i))
     return [_place(verdict, found, scored.name) for verdict in verdicts]

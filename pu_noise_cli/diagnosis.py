@@ -11,8 +11,11 @@ import numpy as np
 from .calibration import NOT_RICHER
 from .estimators import Estimate
 from .notices import Kind, Notice, declare
-from .sketch import Sketch
+from .sketch import LABELED, UNLABELED, IntArray, Sketch
+from .spikes import LONE_VALUE, lone_value, wall
 
+TOPS = (0.1, 0.05)  # shares of the labeled rows that are looked at as the top
+RARER = 3.5  # standard errors, by which labeled rows are rarer there
 Check = Callable[["Case"], str | None]  # the message, where the warning is due
 
 
@@ -54,7 +57,23 @@ _CHECKS: list[tuple[Kind, Check]] = []
 def diagnose(case: Case) -> tuple[Notice, ...]:
     """The warnings that are due."""
     found = ((of, check(case)) for of, check in _CHECKS)
-    return tuple(of(message) for of, message in found if message is not None)
+    due = (of(message) for of, message in found if message is not None)
+    return (*missing_scores(case.sketch.missing), *due)
+
+
+MISSING_SCORES = declare(
+    "missing-scores",
+    "Some rows have no score (--missing-score skip). They stay in the outputs without a posterior, "
+    "and count nowhere.",
+    "Alpha and beta are those of the rows that have a score: ask whether the others differ.",
+)
+
+
+def missing_scores(rows: int) -> tuple[Notice, ...]:
+    """The warning that so many rows have no score, if there are any."""
+    if rows == 0:
+        return ()
+    return (MISSING_SCORES(f"{rows} rows have no score, so they count nowhere"),)
 
 
 def _check(of: Kind) -> Callable[[Check], Check]:
@@ -154,6 +173,63 @@ def _tied_scores(case: Case) -> str | None:
     if tied <= 0.5:
         return None
     return f"{tied:.0%} of the rows share their score with at least 1 % of all rows"
+
+
+@_check(LONE_VALUE)
+def _lone_score(case: Case) -> str | None:
+    sketch = case.sketch.mirrored() if case.labeled_negatives else case.sketch
+    found = lone_value(sketch.edges, sketch.counts)
+    return None if found is None else found.told("the score")
+
+
+@_check(
+    declare(
+        "saturated-score",
+        "The highest scores do not tell more than those below: many rows tie at the very top, or "
+        "labeled rows are rarer there. Then negatives cannot be told from the best positives, and "
+        "alpha comes out too high.",
+        "Use a finer score, or learn one from several columns; state what you know "
+        "(--alpha-between), or verify some rows (punoise audit).",
+    )
+)
+def _saturated_score(case: Case) -> str | None:
+    end = "lowest" if case.labeled_negatives else "highest"
+    samples = case.sketch.without_negatives().counts[:, [LABELED, UNLABELED]]
+    if (tied := wall(samples)) is not None:
+        of_labeled, of_unlabeled = tied
+        return (
+            f"{of_labeled:.1%} of the labeled and {of_unlabeled:.1%} of the unlabeled rows have "
+            f"the {end} score"
+        )
+    if (shares := _rarer_at_the_top(samples)) is not None:
+        top, below = shares
+        return (
+            f"{top:.1%} of the rows with the {end} scores are labeled, and {below:.1%} of those "
+            "next to them"
+        )
+    return None
+
+
+def _rarer_at_the_top(counts: IntArray) -> tuple[float, float] | None:
+    """The share of labeled rows at the top and below, if it is less there by more than chance.
+
+    `counts` are labeled and unlabeled rows by cell, shape (cells, 2). What is below is the rest of
+    the upper half of the labeled rows.
+    """
+    from_above = counts[::-1].cumsum(0)
+    labeled = from_above[:, 0] / from_above[-1, 0]
+    half = from_above[np.searchsorted(labeled, 0.5)]
+    for part in TOPS:
+        top = from_above[np.searchsorted(labeled, part)]
+        next_ = half - top
+        if min(top.sum(), next_.sum()) == 0:
+            continue
+        both = half[0] / half.sum()
+        spread = np.sqrt(both * (1 - both) * (1 / top.sum() + 1 / next_.sum()))
+        shares = float(top[0] / top.sum()), float(next_[0] / next_.sum())
+        if shares[0] < shares[1] - RARER * spread:
+            return shares
+    return None
 
 
 @_check(

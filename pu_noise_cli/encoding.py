@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import copy
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from .errors import InputError
 from .notices import Notice, declare
 from .rows import Chunk, Rows, as_text, shown
+from .values import Numbers, all_finite, booleans, cast_numbers, holds, is_missing
 
 IDENTIFIER_LIKE = declare(
     "identifier-like-column",
@@ -29,12 +29,6 @@ UNUSED_NA = declare(
     "A text that was to mean a missing value (--na) is in none of the feature columns.",
     "Check how the table writes missing values.",
 )
-MISSING_TEXTS = (
-    *("", ".", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "-nan"),
-    *("NULL", "null", "None"),
-)
-NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity)$"
-BOOLEANS = {"true": 1.0, "false": 0.0}
 NUMERIC_SHARE = 0.9  # of the values read as numbers: the column is numeric
 MIN_LEVEL_ROWS, MAX_LEVELS = 10, 64  # rarer categories, or further ones, are pooled
 MAX_COUNTED_LEVELS = 1 << 16
@@ -124,21 +118,21 @@ def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> NDArray[n
         index = np.asarray(
             pc.fill_null(pc.index_in(text, pa.array(column.levels, pa.string())), -1)
         )
-        missing = np.asarray(_is_missing(text, na))
+        missing = np.asarray(is_missing(text, na))
         indicators = [index == level for level in range(len(column.levels))]
         if column.other:
             indicators.append((index < 0) & ~missing)
     elif (
         column.kind == "number"
         and not (column.missing or na)
-        and _all_finite(chunk.batch[column.name])
+        and all_finite(chunk.batch[column.name])
     ):  # most columns, without a copy
-        return _cast_numbers(chunk, column.name, chunk.batch[column.name])[None]
+        return cast_numbers(chunk, column.name, chunk.batch[column.name])[None]
     else:
-        numbers = _Numbers.of(chunk, column.name, na)
+        numbers = Numbers.of(chunk, column.name, na)
         values, known = numbers.values, ~np.isnan(numbers.values)
         if column.kind == "boolean":
-            values, known = _booleans(numbers)
+            values, known = booleans(numbers)
         odd = numbers.odd[~known[numbers.odd]]
         if len(odd):  # only in new rows: those of the training have all been looked at
             row = int(odd[0])
@@ -153,100 +147,6 @@ def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> NDArray[n
     if column.missing:
         indicators.append(missing)
     return np.array(indicators, np.float64)
-
-
-NO_ROWS = np.empty(0, np.int64)
-
-
-@dataclass(frozen=True)
-class _Numbers:
-    """A column read as numbers; NaN where missing and at the `odd` rows, which hold other text."""
-
-    values: NDArray[np.float64]
-    odd: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS)
-    text: pa.Array | None = None  # trimmed, null where missing; only of text columns
-
-    @classmethod
-    def of(cls, chunk: Chunk, name: str, na: Sequence[str]) -> _Numbers:
-        column = chunk.batch[name]
-        if not pa.types.is_string(column.type):
-            return cls(_without(na, _cast_numbers(chunk, name, column)))
-        text = pc.utf8_trim_whitespace(column)
-        text = pc.if_else(_is_missing(text, na), pa.scalar(None, text.type), text)
-        try:
-            return cls(_without(na, _as_floats(pc.cast(text, pa.float64()))), text=text)
-        except pa.ArrowInvalid:
-            fits = pc.match_substring_regex(text, NUMBER)
-            odd = np.flatnonzero(np.asarray(pc.fill_null(pc.invert(fits), False)))
-            numbers = pc.cast(pc.if_else(fits, text, pa.scalar(None, text.type)), pa.float64())
-            return cls(_without(na, _as_floats(numbers)), odd, text)
-
-
-def _without(na: Sequence[str], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Numbers, NaN where one of them means a missing value: -1 is also written -1.0."""
-    meant = [float(text) for text in na if re.fullmatch(NUMBER, text)]
-    return np.where(np.isin(values, meant), np.nan, values) if meant else values
-
-
-def _all_finite(column: pa.Array) -> bool:
-    """Whether all that a column has are finite numbers, as its type and its extremes tell."""
-    if column.null_count:
-        return False
-    if pa.types.is_integer(column.type):
-        return True
-    if not pa.types.is_floating(column.type) or len(column) == 0:
-        return False
-    values = column.to_numpy()
-    return bool(np.isfinite([values.min(), values.max()]).all())
-
-
-def _as_floats(column: pa.Array) -> NDArray[np.float64]:
-    return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
-
-
-def _cast_numbers(chunk: Chunk, name: str, column: pa.Array) -> NDArray[np.float64]:
-    kind = column.type
-    if pa.types.is_boolean(kind):
-        column = pc.cast(column, pa.int8())
-    elif not (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_null(kind)
-    ):
-        raise InputError(
-            f"{chunk.file}: column {shown(name)} has type {kind}, which is neither number, truth "
-            "value nor text; leave it out with --drop-columns"
-        )
-    return _as_floats(pc.cast(column, pa.float64(), safe=False))
-
-
-def _holds(chunk: Chunk, name: str, text: str) -> bool:
-    """Whether a column has a text, or a number that is written so."""
-    column = chunk.batch[name]
-    if pa.types.is_string(column.type):
-        if pc.any(pc.equal(pc.utf8_trim_whitespace(column), text)).as_py():
-            return True
-    elif not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        return False
-    if not re.fullmatch(NUMBER, text):
-        return False
-    return bool((_Numbers.of(chunk, name, ()).values == float(text)).any())
-
-
-def _is_missing(text: pa.Array, na: Sequence[str]) -> pa.Array:
-    known = pa.array([*MISSING_TEXTS, *na], text.type)
-    return pc.or_(pc.is_null(text), pc.is_in(pc.utf8_trim_whitespace(text), known))
-
-
-def _booleans(numbers: _Numbers) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The values of a column of truth values, and where there is one."""
-    values = numbers.values.copy()
-    if numbers.text is not None:
-        words = pc.utf8_lower(numbers.text)
-        for word, value in BOOLEANS.items():
-            values[np.asarray(pc.fill_null(pc.equal(words, word), False))] = value
-    return values, ~np.isnan(values)
 
 
 def _odd_text_error(chunk: Chunk, name: str, row: int) -> InputError:
@@ -295,14 +195,14 @@ class Profile:
         self.rows += n
         if as_category:
             text = as_text(chunk, name)
-            self.missing += int(pc.sum(_is_missing(text, na)).as_py() or 0)
+            self.missing += int(pc.sum(is_missing(text, na)).as_py() or 0)
             self.add_levels(chunk, name, na, as_category)
             return
-        if n and not na and _all_finite(chunk.batch[name]):  # most columns, at once
+        if n and not na and all_finite(chunk.batch[name]):  # most columns, at once
             self.typed = True
             self.numbers += n
             return
-        numbers = _Numbers.of(chunk, name, na)
+        numbers = Numbers.of(chunk, name, na)
         found = int(np.count_nonzero(~np.isnan(numbers.values)))
         self.missing += n - found - len(numbers.odd)
         if pa.types.is_boolean(chunk.batch[name].type):
@@ -313,7 +213,7 @@ class Profile:
         if self.infinite is None and np.isinf(numbers.values).any():
             self.infinite = _infinite_error(chunk, name, int(np.isinf(numbers.values).argmax()))
         if len(numbers.odd):
-            _, known = _booleans(numbers)
+            _, known = booleans(numbers)
             self.booleans += int(np.count_nonzero(known[numbers.odd]))
             self.count(as_text(chunk, name).take(pa.array(numbers.odd)))
             if self.odd is None:
@@ -323,13 +223,13 @@ class Profile:
         """Count by level the values that add() counts so."""
         text = as_text(chunk, name)
         if as_category:
-            self.count(text.filter(pc.invert(_is_missing(text, na))))
+            self.count(text.filter(pc.invert(is_missing(text, na))))
         else:
-            self.count(text.take(pa.array(_Numbers.of(chunk, name, na).odd)))
+            self.count(text.take(pa.array(Numbers.of(chunk, name, na).odd)))
 
     def add_numbers(self, chunk: Chunk, name: str, na: Sequence[str]) -> None:
         """Count by level the values that read as numbers, in a column that proved a category."""
-        numbers = _Numbers.of(chunk, name, na)
+        numbers = Numbers.of(chunk, name, na)
         self.count(as_text(chunk, name).filter(pa.array(~np.isnan(numbers.values))))
 
     def count(self, text: pa.Array) -> None:
@@ -381,7 +281,7 @@ class Profiler:
     def add(self, chunk: Chunk) -> None:
         for name, profiles in self.profiles.items():
             profiles[chunk.table].add(chunk, name, self.na, name in self.categorical)
-            self.unseen_na -= {text for text in self.unseen_na if _holds(chunk, name, text)}
+            self.unseen_na -= {text for text in self.unseen_na if holds(chunk, name, text)}
 
     @classmethod
     def merged(cls, parts: Sequence[Profiler]) -> Profiler:

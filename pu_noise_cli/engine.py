@@ -19,7 +19,7 @@ from .shards import Job, begin, finish, is_sharded, plan
 Result = TypeVar("Result")
 RowsDone = Callable[[int], None]  # takes the number of further rows that are done
 ShareDone = Callable[[float], None]  # takes the share of the work that is done
-FAN_IN = 16  # results that are merged at a time
+FAN_IN = 4  # results that are merged at a time: each may hold as many rows as are trained on
 CONNECT_SECONDS = 30
 
 

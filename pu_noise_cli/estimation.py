@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from .calibration import Shares
-from .diagnosis import Case, diagnose
+from .diagnosis import Case, diagnose, missing_scores
 from .errors import EstimationError, InputError, UsageError, printable
 from .estimators import (
     ESTIMATORS,
@@ -130,7 +130,7 @@ def stated_prior(
         answer=Estimate(shares.alpha, shares.beta),
         auc_pu=auc_pu,
         estimates={},
-        notices=tuple(notices),
+        notices=(*notices, *missing_scores(sketch.missing)),
         curves={},
         sample=sample,
         n_negatives=sketch.n_negative or None,

@@ -59,9 +59,10 @@ class Matches:
         ordered = self.keys[key][order]
         first = np.ones(len(order), bool)
         first[1:] = ordered[1:] != ordered[:-1]
-        return self._at(np.sort(order[first]))
+        return self.at(np.sort(order[first]))
 
-    def _at(self, places: IntArray) -> Matches:
+    def at(self, places: IntArray) -> Matches:
+        """Those at some places."""
         keys = {name: values[places] for name, values in self.keys.items()}
         return Matches(self.row[places], self.score[places], self.labeled[places], keys)
 
@@ -88,6 +89,7 @@ class MatchFinder:
         # scans are numbered anew in each file
         self._by_file = sum(len(table.shards) for table in rows.tables) > len(rows.tables)
         self._seen = 0
+        self.missing = 0  # rows without a score
         self._parts: list[Matches] = []
         self._most = 1 << 18  # matches to hold before the best are picked
 
@@ -98,8 +100,10 @@ class MatchFinder:
             name: _keys(chunk, columns, chunk.file if self._by_file and name == SPECTRUM else "")
             for name, columns in self._columns.items()
         }
-        self._parts.append(Matches(row, scores, chunk.labeled, keys))
+        part = Matches(row, scores, chunk.labeled, keys)
+        self._parts.append(part.at(np.flatnonzero(~np.isnan(scores))))
         self._seen += len(scores)
+        self.missing += int(np.isnan(scores).sum())
         if sum(len(part.row) for part in self._parts) > self._most:
             self._most = max(self._most, 2 * len(self.found().row))
 

@@ -11,6 +11,7 @@ import click
 from .errors import StrictError, UsageError
 from .notices import Notice
 from .parameters import SHARE, Common, LazyChoice, NameList, NameLists, flag, joined, option, reads
+from .table_options import CarriedColumns, InputFormat, MissingScore
 
 if TYPE_CHECKING:
     from .estimators import Settings
@@ -64,58 +65,10 @@ class OnFailure(Common):
     )
 
 
-def _kinds() -> Iterable[str]:
-    from .files import KINDS
-
-    return KINDS
-
-
 def _classifiers() -> Iterable[str]:
     from .transform import CLASSIFIERS
 
     return CLASSIFIERS
-
-
-@dataclass(frozen=True, kw_only=True)
-class InputFormat(Common):
-    """Commands that read tables which others have made."""
-
-    input_format: str | None = option(
-        "--input-format",
-        "Input",
-        "What the tables are, whatever their names say.",
-        type=LazyChoice(_kinds),
-    )
-
-    def open_table(self, name: str) -> Table:
-        """A table of the user's, of the format that it is said to have."""
-        from .tables import open_table
-
-        return open_table(name, self.input_format)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CarriedColumns(Common):
-    """Commands whose output has columns of their input."""
-
-    id_column: NameLists = option(
-        "--id-column",
-        "Columns",
-        "Column of row ids, kept as written, or several that are an id together; by default rows "
-        "are numbered.",
-        metavar="A,B,...",
-        type=NameList(),
-        multiple=True,
-    )
-    keep_columns: NameLists = option(
-        "--keep-columns",
-        "Columns",
-        "Columns that the outputs are to have too, as written; they are no features unless named "
-        "as such.",
-        metavar="A,B,...",
-        type=NameList(),
-        multiple=True,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +89,7 @@ class LabelsOption(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(Seeded, LabelsOption, CarriedColumns, InputFormat):
+class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOption):
     """Commands that read labeled and unlabeled rows, and known negatives."""
 
     labeled: str | None = reads("--labeled", "FILE", "Table of labeled positives.")
@@ -312,6 +265,7 @@ class TableOptions(Seeded, LabelsOption, CarriedColumns, InputFormat):
             classifier=self.classifier or usual,
             train=False if self.score_column is not None else self.transform,
             lower_is_positive=self.lower_is_positive,
+            skip_missing=self.skip_missing,
             labeled_negatives=self.labeled_negatives,
             decoys=self.of_decoys,
             max_train_rows=self.max_train_rows or default.max_train_rows,
@@ -468,3 +422,41 @@ class PriorSource(Seeded, Strict, LabelsOption):
             return read_prior(self.prior)
         alpha, beta = stated_shares(self.alpha, self.beta, self.labeled_negatives)
         return Prior.stated(alpha, beta, self.labeled_negatives)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DaskOption(Common):
+    """Commands that can let a cluster read the tables."""
+
+    dask: str | None = option(
+        "--dask",
+        "Large tables",
+        "Work on the Dask cluster whose scheduler has this address or wrote this file; it "
+        "reads and writes Parquet shards.",
+        metavar="ADDRESS",
+        settles=False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardsOptions(DaskOption):
+    """Commands that can write a directory of shards."""
+
+    resume: bool = flag(
+        "--resume",
+        "Large tables",
+        "Keep the shards that an interrupted run of the same command has finished.",
+        settles=False,
+    )
+
+    def check_table_out(self, out: str, rows: Rows) -> None:
+        """Stop, before any work is done, where `out` cannot be a table or a directory of shards."""
+        from .outputs import check_table_target
+        from .shards import check_sharded_target, is_sharded
+
+        if is_sharded(out):
+            check_sharded_target(out, rows)
+            return
+        if unused := self.given("dask", "resume"):
+            raise UsageError(f"{unused[0]} goes with shards: let the name after --out end in '/'")
+        check_table_target(out)

@@ -42,7 +42,7 @@ def performance(calibration: Calibration, thresholds: FloatArray | None = None) 
 
     tp, fp = above(positives), above(negatives)
     fn, tn = np.maximum(positives.sum() - tp, 0), np.maximum(negatives.sum() - fp, 0)
-    auc = _auc(calibration)
+    auc = corrected_auc(calibration)
     return Performance(
         auc=np.nan if auc is None else auc,
         threshold=at,
@@ -60,7 +60,7 @@ def performance(calibration: Calibration, thresholds: FloatArray | None = None) 
     )
 
 
-def _auc(calibration: Calibration) -> float | None:
+def corrected_auc(calibration: Calibration) -> float | None:
     """Of positives against negatives, as far as the samples tell it."""
     sketch, shares = calibration.sketch, calibration.shares
     if not sketch.n_unlabeled:  # against negatives, of which the unlabeled ones would be all

@@ -20,7 +20,7 @@ from .matches import Confidence, posterior_between
 from .rows import Chunk, Rows
 from .scores import Scores, job_writer, scores_batch, scores_schema
 from .shards import Job
-from .sketch import FloatArray, IntArray, Sketch
+from .sketch import FloatArray, IntArray, Sketch, has_gaps
 
 OF_LABELED = ("posterior_labeled",)  # null on unlabeled rows
 TARGET_ALPHA = "target_alpha"  # a column that says for which population the posteriors are
@@ -97,7 +97,7 @@ class DoubtfulRows:
         self, ids: pa.Array, scores: FloatArray, labeled: NDArray[np.bool_], first_row: int
     ) -> None:
         """Rows, all arrays of shape (n,), the first of which is at `first_row` from 0."""
-        candidates, turned = np.flatnonzero(labeled), self.sign * scores
+        candidates, turned = np.flatnonzero(labeled & ~np.isnan(scores)), self.sign * scores
         if len(self.kept) == self.size:
             candidates = candidates[turned[candidates] < self.sign * self.kept[-1].score]
         lowest = candidates[np.argsort(turned[candidates], kind="stable")[: self.size]]
@@ -120,12 +120,13 @@ class DoubtfulRows:
         return merged
 
 
-@dataclass(frozen=True)
+@dataclass
 class PosteriorRows:
     """What was seen of the rows while their posteriors were written."""
 
     unlabeled: IntArray  # (cells,): how many unlabeled rows each cell has
     doubtful: DoubtfulRows
+    missing: int = 0  # rows without a score
 
     @classmethod
     def none(cls, cells: int, labeled_negatives: bool) -> PosteriorRows:
@@ -134,6 +135,9 @@ class PosteriorRows:
     def add(self, rows: Rows, chunk: Chunk, scores: FloatArray, cells: IntArray) -> None:
         """Count the rows of a chunk, given their scores and cells, both of shape (n,)."""
         mine = cells if chunk.unlabeled.all() else cells[chunk.unlabeled]
+        if has_gaps(scores):
+            self.missing += int(np.isnan(scores).sum())
+            mine = cells[chunk.unlabeled & ~np.isnan(scores)]
         self.unlabeled[:] += np.bincount(mine, minlength=len(self.unlabeled))
         if chunk.labeled.any():
             self.doubtful.add(rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
@@ -172,16 +176,15 @@ class WritePosteriors:
         with job_writer(job, schema) as write:
             for chunk, scores in scored.chunks([*job.part.carried, "score"]):
                 cells = self.sketch.cells_of(scores)
-                arrays = [
-                    _at_cells(values, cells, chunk.labeled if name in OF_LABELED else None)
+                known = ~np.isnan(scores) if has_gaps(scores) else None
+                of_labeled = chunk.labeled if known is None else chunk.labeled & known
+                arrays = {
+                    name: _at_cells(values, cells, of_labeled if name in OF_LABELED else known)
                     for name, values in columns.items()
-                ]
+                }
                 if self.best is not None:
-                    arrays[list(columns).index("posterior")] = pa.array(
-                        posterior_between(self.best.calibration, scores)
-                    )
-                    arrays += _of_best(self.best, chunk)
-                write(scores_batch(job.part, chunk, scores, schema, arrays))
+                    arrays |= _of_matches(self.best, chunk, scores)
+                write(scores_batch(job.part, chunk, scores, schema, arrays.values()))
                 found.add(job.part, chunk, scores, cells)
                 done(len(scores))
         return found
@@ -189,24 +192,23 @@ class WritePosteriors:
     @staticmethod
     def merge(results: Sequence[PosteriorRows]) -> PosteriorRows:
         doubtful = DoubtfulRows.merge([found.doubtful for found in results])
-        return PosteriorRows(np.sum([found.unlabeled for found in results], axis=0), doubtful)
+        unlabeled = np.sum([found.unlabeled for found in results], axis=0)
+        return PosteriorRows(unlabeled, doubtful, sum(found.missing for found in results))
 
 
-def _of_best(best: Confidence, chunk: Chunk) -> list[pa.Array]:
-    """The PEP and the q-value of each match, null where another one stands for its spectrum."""
-    there, here = best.places(chunk.first_row, chunk.batch.num_rows)
-    unknown = np.ones(chunk.batch.num_rows, bool)
-    unknown[there] = False
-    arrays = []
-    for values in (best.pep, best.q_value):
-        of_rows = np.zeros(len(unknown))
-        of_rows[there] = values[here]
-        arrays.append(pa.array(of_rows, mask=unknown))
-    return arrays
+def _of_matches(best: Confidence, chunk: Chunk, scores: FloatArray) -> dict[str, pa.Array]:
+    """The posterior of each match, and the PEP and q-value of those that stand for a spectrum."""
+    there, here = best.places(chunk.first_row, len(scores))
+    found = {"posterior": posterior_between(best.calibration, scores)}
+    for name, values in zip(OF_MATCHES, (best.pep, best.q_value), strict=True):
+        found[name] = np.full(len(scores), np.nan)
+        found[name][there] = values[here]
+    return {name: pa.array(values, from_pandas=True) for name, values in found.items()}
 
 
 def _at_cells(values: NDArray[Any], cells: IntArray, known: NDArray[np.bool_] | None) -> pa.Array:
     """The value of each row by its cell, null where it is not known."""
+    missing = None if known is None else ~known
     if values.dtype.kind == "U":
-        return pa.array(values).take(pa.array(cells))
-    return pa.array(values[cells], mask=None if known is None else ~known)
+        return pa.array(values).take(pa.array(cells, mask=missing))
+    return pa.array(values[cells], mask=missing)

@@ -294,9 +294,10 @@ class Prior:
             if between is not None
         ]
         if (purity := assumed["purity"]) >= LITTLE:
+            best = "lowest-scoring" if self.labeled_negatives else "best"
             clauses.append(
                 f"at least {100 * purity:.0f} % of the unlabeled rows that score like the "
-                f"best labeled ones are {self.labeled_class} (--purity)"
+                f"{best} labeled ones are {self.labeled_class} (--purity)"
             )
         return f"that {', and that '.join(clauses)}" if clauses else ""
 

@@ -78,9 +78,9 @@ class Scores:
             raise InputError(f"{self.name}: its metadata are damaged") from error
 
     def chunks(self, columns: Sequence[str] = ("score",)) -> Iterator[tuple[Chunk, FloatArray]]:
-        """The rows in order with their scores, all of them finite."""
+        """The rows in order with their scores, which are finite, or NaN where there is none."""
         for chunk in self.rows.chunks(columns):
-            yield chunk, _finite_scores(chunk)
+            yield chunk, _scores(chunk)
 
     def sketch(self, done: RowsDone = lambda rows: None) -> Sketch:
         """The sketch of all scores, in one pass."""
@@ -93,20 +93,17 @@ class Scores:
     def checked_sketch(self, engine: Engine) -> Sketch:
         """The sketch of all scores, of which there must be enough to estimate from."""
         sketch = engine.gather(SketchScores(), self.rows, "sketch")
-        check_sizes(self.name, sketch.counts.sum(0))
+        check_sizes(self.name, sketch.counts.sum(0), sketch.missing)
         return sketch
 
 
-def _finite_scores(chunk: Chunk) -> FloatArray:
+def _scores(chunk: Chunk) -> FloatArray:
     column = chunk.batch["score"]
     if pa.types.is_float64(column.type) and column.null_count == 0:  # without a copy
         scores = np.asarray(column)
         if len(scores) == 0 or np.isfinite([scores.min(), scores.max()]).all():
             return scores
-    scores = SCORE_COLUMN.encode(chunk)[:, 0]
-    if np.isnan(scores).any():
-        raise chunk.error("score", "has no value", int(np.isnan(scores).argmax()))
-    return scores
+    return SCORE_COLUMN.encode(chunk)[:, 0]
 
 
 @dataclass(frozen=True)
@@ -149,6 +146,12 @@ class WriteScores:
         columns = json.dumps([rows.id_columns, rows.label_column, rows.kept])
         return hashlib.sha256(file.getvalue() + columns.encode()).hexdigest()
 
+    @property
+    def skips(self) -> bool:
+        """Whether rows may have no score."""
+        scorer = self.scorer
+        return (scorer.model if isinstance(scorer, HonestScorer) else scorer).skip_missing
+
     def __call__(self, job: Job, done: RowsDone, threads: int) -> Scored:
         with_set = isinstance(self.scorer, HonestScorer)
         if job.is_done and job.out is not None:
@@ -159,8 +162,9 @@ class WriteScores:
         schema = scores_schema(job.part, with_set).with_metadata(metadata)
         with job_writer(job, schema) as write:
             for chunk, scores in self._scored(job.part, threads):
-                if not np.isfinite(scores).all():
-                    row = int(np.isfinite(scores).argmin())
+                bad = ~np.isfinite(scores) & ~(np.isnan(scores) & self.skips)
+                if bad.any():
+                    row = int(bad.argmax())
                     raise chunk.error(job.part.features[0], "and the others have no score", row)
                 write(scores_batch(job.part, chunk, scores, schema))
                 if finder is None:
@@ -171,7 +175,7 @@ class WriteScores:
         if finder is None:
             return Scored(builder.sketch())
         matches = finder.found()
-        return Scored(matches.sketch, matches)
+        return Scored(replace(matches.sketch, missing=finder.missing), matches)
 
     def _scored(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, FloatArray]]:
         if isinstance(self.scorer, HonestScorer):
@@ -189,8 +193,10 @@ class WriteScores:
 
 def write_training_scores(
     rows: Rows, scorer: HonestScorer, of: int | None, threads: int, out: str
-) -> int:
-    """Score files of the tables that a scorer was trained on; returns the number of their rows.
+) -> tuple[int, int]:
+    """Score files of the tables that a scorer was trained on.
+
+    Returns the number of their rows, and of those that have no score.
 
     `of` is the set whose table they are of, None where one table held all sets.
     """
@@ -214,7 +220,7 @@ def write_training_scores(
         part = [table.only(()) for _ in scorer.files]
         part[position] = table.only([shard], file.first_row)
         parts.append((replace(rows, tables=tuple(part), sets=scorer.sets), file))
-    count = 0
+    count = missing = 0
     schema = scores_schema(rows, with_set=True)
     with table_writer(out, schema, UNIQUE_COLUMNS) as write:
         for part_rows, file in parts:
@@ -222,12 +228,13 @@ def write_training_scores(
             for chunk, scores in scorer.score_all(part_rows, threads):
                 write(scores_batch(part_rows, chunk, scores, schema))
                 seen += len(scores)
+                missing += int(np.isnan(scores).sum())
             if seen != file.rows:
                 raise InputError(
                     f"{file.name}: has {seen} rows, and had {file.rows} when the model was trained"
                 )
             count += seen
-    return count
+    return count, missing
 
 
 def id_columns(columns: Sequence[str]) -> tuple[str, ...]:
@@ -251,7 +258,13 @@ def scores_batch(
     of_set = []
     if "set" in schema.names:
         of_set = [SET_NAMES.take(pa.array(chunk.sets))]
-    arrays = [*rows.id_parts(chunk), *of_set, pa.array(scores), *more, *rows.carry(chunk)]
+    arrays = [
+        *rows.id_parts(chunk),
+        *of_set,
+        pa.array(scores, from_pandas=True),
+        *more,
+        *rows.carry(chunk),
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -19,10 +19,11 @@ APART = 4.0  # how far from the negatives these are, so that they are clusters o
 
 @dataclass(frozen=True)
 class Simulation:
-    """Features of shape (n, d) and the hidden classes of shape (n,), for both tables."""
+    """Features of shape (n, d) of each table, and the hidden classes of shape (n,)."""
 
     labeled: NDArray[np.float64]
     unlabeled: NDArray[np.float64]
+    negatives: NDArray[np.float64]
     labeled_y: NDArray[np.bool_]
     unlabeled_y: NDArray[np.bool_]
 
@@ -35,8 +36,9 @@ def simulate(
     n_features: int,
     seed: int,
     selection: float = 1.0,
+    n_negatives: int = 0,
 ) -> Simulation:
-    """Draw both tables; the shares of positives are as near to α and β as whole rows allow.
+    """Draw the tables; the shares of positives are as near to α and β as whole rows allow.
 
     Positives are shifted along a random direction, so that all features carry some of the signal.
     With a selection above 1 they are three equal subclasses, shifted along directions of their own
@@ -58,18 +60,25 @@ def simulate(
 
     labeled, labeled_y = table(beta, n_labeled, rates)
     unlabeled, unlabeled_y = table(alpha, n_unlabeled, np.ones(kinds))
-    return Simulation(labeled, unlabeled, labeled_y, unlabeled_y)
+    negatives = rng.normal(size=(n_negatives, n_features))
+    return Simulation(labeled, unlabeled, negatives, labeled_y, unlabeled_y)
 
 
 def write_simulation(simulation: Simulation, out_dir: str) -> None:
-    """Write labeled.csv and unlabeled.csv, and truth.csv with the class of each of their rows."""
+    """Write labeled.csv, unlabeled.csv and truth.csv with the class of each of their rows.
+
+    Where known negatives were drawn, they go to negatives.csv.
+    """
     with staged(out_dir) as stage:
         _write(simulation, str(stage.path))
         stage.commit()
 
 
 def _write(simulation: Simulation, folder: str) -> None:
-    for name, matrix in (("labeled", simulation.labeled), ("unlabeled", simulation.unlabeled)):
+    for name in ("labeled", "unlabeled", "negatives"):
+        matrix = getattr(simulation, name)
+        if len(matrix) == 0:
+            continue
         features = [f"x{i}" for i in range(1, matrix.shape[1] + 1)]
         batch = pa.RecordBatch.from_arrays([pa.array(x) for x in matrix.T], features)
         write_table(os.path.join(folder, f"{name}.csv"), batch)

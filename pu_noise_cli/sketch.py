@@ -68,6 +68,7 @@ class Sketch:
     edges: FloatArray  # (cells,)
     counts: IntArray  # (cells, 3): rows of each set
     level: int = 0  # bits dropped from the scores; at 0 they are exact
+    missing: int = 0  # further rows, which have no score
 
     @classmethod
     def of(
@@ -93,6 +94,7 @@ class Sketch:
         stacked = cls(
             np.concatenate([part.edges for part in parts]),
             np.concatenate([part.counts for part in parts]),
+            missing=sum(part.missing for part in parts),
         )
         return stacked._at_level(max(part.level for part in parts))._coarsened()
 
@@ -140,7 +142,12 @@ class Sketch:
         return float(self.labeled @ below / (self.n_labeled * int(rows.sum())))
 
     def cells_of(self, scores: FloatArray) -> IntArray:
-        """The cell each score falls in, shape (n,): its own, or the nearest there is."""
+        """The cell each score falls in, shape (n,): its own, or the nearest there is.
+
+        Where there is no score (NaN) it is some cell.
+        """
+        if has_gaps(scores):
+            scores = np.nan_to_num(scores)
         # for few scores a table does not pay, of which each cell takes a page of memory
         if self.level < DENSE_LEVEL or len(scores) <= 8 * MAX_CELLS:
             return self._nearest(scores)
@@ -188,7 +195,8 @@ class Sketch:
         """
         shares = len(self.edges) > 0 and self.edges[0] >= 0 and self.edges[-1] <= 1
         scores = self.scores[::-1]
-        return Sketch(1.0 - scores if shares else -scores, self.counts[::-1].copy())
+        turned = 1.0 - scores if shares else -scores
+        return Sketch(turned, self.counts[::-1].copy(), missing=self.missing)
 
     def _at_level(self, level: int) -> Sketch:
         """These rows on the grid of a level at least as coarse as their own, cells in order."""
@@ -197,7 +205,7 @@ class Sketch:
         edges = edges[order]
         first = np.flatnonzero(_is_first(edges))
         counts = np.add.reduceat(self.counts[order], first) if len(first) else self.counts
-        return Sketch(edges[first], counts, level)
+        return Sketch(edges[first], counts, level, self.missing)
 
     def _coarsened(self) -> Sketch:
         """This sketch on the finest grid that leaves it at most MAX_CELLS cells."""
@@ -212,6 +220,11 @@ class Sketch:
             middle = (low + high) // 2
             low, high = (middle, high) if too_many(middle) else (low, middle)
         return self._at_level(high)
+
+
+def has_gaps(scores: FloatArray) -> bool:
+    """Whether some rows have no score (NaN)."""
+    return len(scores) > 0 and bool(np.isnan(scores.min()))
 
 
 def _counted(places: IntArray, sets: SetArray, n: int) -> IntArray:
@@ -238,7 +251,15 @@ class SketchBuilder:
         self._counts = np.zeros((1, len(SETS)), np.int64)  # rows since, by cell from 1
 
     def add(self, scores: FloatArray, sets: SetArray) -> None:
-        """Count rows with finite scores and the codes of their sets, shapes (n,) and (n,)."""
+        """Count rows with their scores, NaN where there is none, and the codes of their sets.
+
+        Both have shape (n,).
+        """
+        if has_gaps(scores):
+            known = ~np.isnan(scores)
+            missing = self._aside.missing + len(scores) - int(known.sum())
+            self._aside = replace(self._aside, missing=missing)
+            scores, sets = scores[known], sets[known]
         sketch = self._sketch
         if sketch.level < DENSE_LEVEL:
             self._merge(Sketch.of_rows(scores, sets))

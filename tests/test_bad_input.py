@@ -139,7 +139,7 @@ SCORES = {
     "no score": (scores_text().replace("score", "points"), "'score'"),
     "odd set": (scores_text(set=["labeled", "maybe"] * 20), "'maybe' in row 2"),
     "missing set": (scores_text(set=["labeled", None] * 20), "row 2"),
-    "missing score": (scores_text(score=[0.5, None] * 20), "no value in row 2"),
+    "few scores": (scores_text(score=[0.5, None] * 20), "0 unlabeled rows with a score"),
     "text score": (scores_text(score=[0.5] * 39 + ["high"]), "'high' in row 40"),
     "infinite score": (scores_text(score=[0.5] * 39 + ["inf"]), "infinite value in row 40"),
     "one set only": (scores_text(set="labeled"), "0 unlabeled rows"),

@@ -70,6 +70,24 @@ def test_ids_and_kept_columns_go_through_a_run(form, tables, punoise, tmp_path):
     assert json.loads((out / "provenance.json").read_text())["score_column"] == "score_a"
 
 
+@pytest.mark.parametrize("form", ["tsv", "parquet"])
+def test_the_bytes_are_the_same_for_any_batches_and_threads(
+    form, tables, punoise, tmp_path, monkeypatch
+):
+    _, rows = tables
+    rows = rows.assign(score_a=rows["score_a"].where(rows.index % 7 > 0), known=rows.index < 60)
+    path = tmp_path / f"all.{form}"
+    rows.to_parquet(path) if form == "parquet" else rows.to_csv(path, sep="\t", index=False)
+    source = ("--table", path, "--label-column", "known", "--missing-score", "skip", *BY_IDS)
+    for threads in (1, 3):
+        out = ("--threads", threads, "--format", form, "--out-dir", tmp_path / str(threads))
+        punoise("run", *source, *out)
+        monkeypatch.setattr("pu_noise_cli.tables.BATCH_ROWS", 13)
+    for name in (f"scores.{form}", f"posterior.{form}", "prior.json", "model.punoise"):
+        one, other = ((tmp_path / t / name).read_bytes() for t in ("1", "3"))
+        assert one == other, name
+
+
 def test_every_later_command_reads_ids_of_several_columns(tables, punoise, tmp_path):
     given, rows = tables
     scores, prior = tmp_path / "scores.tsv", tmp_path / "prior.json"
@@ -96,6 +114,26 @@ def test_every_later_command_reads_ids_of_several_columns(tables, punoise, tmp_p
     drawn.assign(POS="1").to_csv(audit, sep="\t", index=False)
     refused = punoise("estimate-prior", "--scores", scores, "--verdicts", audit, expect=3)
     assert f"with the id '{drawn['CHROM'][0]}:1:" in refused.err
+
+
+def test_known_negatives_are_neither_drawn_nor_in_the_way(tables, punoise, tmp_path):
+    given, rows = tables
+    negatives = variants(80, 0.0, 3, ["1", "X"])
+    negatives = pd.concat([negatives, rows.iloc[60:100]])  # ids that unlabeled rows have, too
+    negatives.to_parquet(tmp_path / "negatives.parquet")
+    given += ["--negatives", str(tmp_path / "negatives.parquet")]
+    out, audit = tmp_path / "out", tmp_path / "audit.tsv"
+    punoise("run", *given, *BY_IDS, "--out-dir", out)
+    scores, posterior = out / "scores.parquet", out / "posterior.parquet"
+    source = ("--scores", scores, "--prior", out / "prior.json")
+    punoise("report", *source, "--posterior", posterior, "--out", tmp_path / "r.html")
+    punoise("audit", *source, "--rows", 200, "--labeled-rows", 60, "--out", audit)
+    drawn = table(audit)
+    sets = pd.read_parquet(scores)["set"]
+    assert sets.value_counts().to_dict() == {"unlabeled": 200, "negative": 120, "labeled": 60}
+    assert sets[drawn["row"].astype(int) - 1].tolist() == drawn["set"].tolist()
+    drawn.assign(verdict="no").drop(columns="row").to_csv(audit, sep="\t", index=False)
+    punoise("estimate-prior", "--scores", scores, "--verdicts", audit)
 
 
 def test_one_id_column_is_called_id(tables, punoise, tmp_path):

@@ -60,6 +60,30 @@ def test_a_score_column_and_errors_are_those_of_the_commands(frames):
         punoise_api.estimate(labeled, unlabeled, score_column="a", group_column="b")
 
 
+@pytest.mark.parametrize("form", ["pandas", "arrow"])
+def test_columns_go_through_whatever_they_hold(form, frames):
+    """Chromosomes are numbers and text in one column, as pandas reads them."""
+    plain = punoise_api.estimate(*frames, classifier="logistic")
+    given = []
+    for frame in frames:
+        frame.index = ["twice"] * len(frame)
+        chromosome = [i if i % 3 else "X" for i in range(len(frame))]
+        frame = frame.assign(CHROM=chromosome, note=lambda f: f["a"].astype(str))
+        if form == "arrow":
+            frame = pa.Table.from_pandas(frame.astype({"CHROM": str}), preserve_index=False)
+        given.append(frame)
+    keep = {"keep_columns": ["CHROM"], "drop_columns": ["note"]}
+    found = punoise_api.estimate(*given, classifier="logistic", **keep)
+    assert found.alpha == plain.alpha
+    assert [*map(str, found.unlabeled["CHROM"][:4])] == ["X", "1", "2", "X"]
+    assert [*found.labeled] == [*plain.labeled, "CHROM"]
+    assert len(found.score(given[1])) == len(frames[1])
+    with pytest.raises(InputError, match="'none' to keep"):
+        punoise_api.estimate(*given, keep_columns=["none"])
+    with pytest.raises(InputError, match="'none' to drop"):
+        punoise_api.estimate(*given, drop_columns=["none"])
+
+
 def test_the_report_of_data_frames(frames, tmp_path):
     punoise_api.estimate(*frames, classifier="logistic").report(tmp_path / "r.html")
     assert "unlabeled rows" in (tmp_path / "r.html").read_text()

@@ -10,8 +10,9 @@ import click
 
 from ..console import Console
 from ..errors import UsageError
-from ..options import InputFormat, Seeded, Strict
+from ..options import Seeded, Strict
 from ..parameters import NameList, NameLists, command, joined, option, reads, writes
+from ..table_options import InputFormat
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -133,6 +133,13 @@ class SimulateOptions(Seeded):
     n_unlabeled: int = option(
         "--n-unlabeled", "Simulation", "", type=click.IntRange(1, 10**9), default=10000
     )
+    n_negatives: int = option(
+        "--n-negatives",
+        "Simulation",
+        "Rows known to be negative.",
+        type=click.IntRange(0, 10**7),
+        default=0,
+    )
     n_features: int = option(
         "--n-features", "Simulation", "", type=click.IntRange(1, 10**5), default=10
     )
@@ -151,7 +158,7 @@ class SimulateOptions(Seeded):
 def simulate(given: SimulateOptions, console: Console) -> None:
     """Simulate tables with a known answer.
 
-    Writes labeled.csv, unlabeled.csv and truth.csv.
+    Writes labeled.csv, unlabeled.csv and truth.csv, and negatives.csv if any are asked for.
 
     \b
     punoise simulate --out-dir simulated --alpha 0.2 --beta 0.95
@@ -168,6 +175,7 @@ def simulate(given: SimulateOptions, console: Console) -> None:
             given.n_features,
             given.seed,
             given.selection,
+            given.n_negatives,
         )
         write_simulation(drawn, given.out_dir)
 

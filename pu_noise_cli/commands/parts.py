@@ -11,16 +11,16 @@ import click
 
 from ..console import Console
 from ..errors import InputError, UsageError
-from ..options import CarriedColumns, InputFormat
+from ..options import ShardsOptions
 from ..parameters import Common, argument, command, joined, option, reads, writes
-from ..shard_options import ShardsOptions
+from ..table_options import CarriedColumns, InputFormat, MissingScore
 
 if TYPE_CHECKING:
     from ..sketch import Sketch
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreOptions(ShardsOptions, CarriedColumns, InputFormat):
+class ScoreOptions(ShardsOptions, CarriedColumns, InputFormat, MissingScore):
     model: str = reads(
         "--model", "MODEL", "What 'run', 'transform' or 'train' wrote.", required=True
     )
@@ -52,6 +52,7 @@ def score(given: ScoreOptions, console: Console) -> None:
     \b
     punoise score --model model.punoise --table new.csv --out new_scores.tsv
     """
+    from ..diagnosis import missing_scores
     from ..engine import open_engine
     from ..files import read_bytes
     from ..rows import Rows
@@ -61,7 +62,7 @@ def score(given: ScoreOptions, console: Console) -> None:
 
     if given.label_column is not None and given.set_name is not None:
         raise UsageError("give either --set or --label-column, not both")
-    stored = load_model(given.model, read_bytes(given.model))
+    stored = load_model(given.model, read_bytes(given.model)).skipping(given.skip_missing)
     known = given.label_column is not None or given.set_name is not None
     if known and given.out.endswith("/"):
         raise UsageError("--set and --label-column write one table: 'transform' writes shards")
@@ -85,12 +86,13 @@ def score(given: ScoreOptions, console: Console) -> None:
         console.say(f"punoise: {table.name}: not in the model and left out: {', '.join(extra)}")
     if known and stored.scorer is not None:
         of = None if given.set_name is None else SETS.index(given.set_name)
-        count = write_training_scores(rows, stored.scorer, of, given.threads, given.out)
+        count, missing = write_training_scores(rows, stored.scorer, of, given.threads, given.out)
     else:
         with open_engine(given.dask, given.threads, console, given.resume) as engine:
-            count = engine.write(
-                WriteScores(stored.model), rows, "score", given.out
-            ).sketch.n_unlabeled
+            step = WriteScores(stored.model)
+            sketch = engine.write(step, rows, "score", given.out).sketch
+        count, missing = sketch.n_unlabeled + sketch.missing, sketch.missing
+    console.warn(missing_scores(missing))
     console.detail(f"punoise: {count} rows scored")
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from ..console import Console
 from ..errors import InputError, UsageError
-from ..options import PriorSource
+from ..options import PriorSource, ShardsOptions
 from ..parameters import INNER_SHARE, NUMBER, SHARE, command, flag, option, reads, writes
-from ..shard_options import ShardsOptions
 from .parts import merged
 
 if TYPE_CHECKING:
@@ -65,6 +64,7 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     punoise posterior --scores scores.tsv --alpha 0.0441 --beta 0.99 --out posterior.tsv
     """
     from ..calibration import calibrate
+    from ..diagnosis import missing_scores
     from ..engine import open_engine
     from ..posteriors import PosteriorRequest, WritePosteriors, posterior_columns
     from ..scores import Scores
@@ -87,7 +87,7 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
         step = WritePosteriors(sketch, columns, prior.labeled_negatives)
         found = engine.write(step, scored.rows, "posterior", given.out)
     _tell_calls(given, levels, columns, found, console)
-    notices = (*notices, *calibration.notices)
+    notices = (*notices, *calibration.notices, *missing_scores(found.missing))
     console.warn(notices)
     given.check_strict(notices)
 

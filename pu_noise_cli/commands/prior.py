@@ -9,15 +9,15 @@ from ..console import Console
 from ..errors import EstimationError, InputError, PunoiseError, UsageError
 from ..match_options import SpectrumOption
 from ..options import (
-    CarriedColumns,
+    DaskOption,
     EstimationOptions,
-    InputFormat,
     OnFailure,
+    ShardsOptions,
     Strict,
     TableOptions,
 )
 from ..parameters import argument, command, reads, writes
-from ..shard_options import DaskOption, ShardsOptions
+from ..table_options import CarriedColumns, InputFormat, MissingScore
 from .parts import merged
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ..transform.training import Trained
 
 
-OF_TABLES = (TableOptions, SpectrumOption, CarriedColumns, InputFormat)  # not of scores or sketches
-
+# not of scores or sketches
+OF_TABLES = (TableOptions, SpectrumOption, CarriedColumns, InputFormat, MissingScore)
 COUNTING = "target-decoy"  # the method for matches with decoys
 
 
@@ -81,6 +81,7 @@ def transform(given: TransformOptions, console: Console) -> None:
     punoise transform --labeled labeled.parquet --unlabeled 'shards/*.parquet' --out scores/
     """
     from ..analysis import transform
+    from ..diagnosis import missing_scores
     from ..engine import open_engine
     from ..outputs import check_target
 
@@ -89,10 +90,11 @@ def transform(given: TransformOptions, console: Console) -> None:
     rows, settings = given.rows(), given.transform_settings()
     given.check_table_out(given.out, rows)
     with open_engine(given.dask, given.threads, console, given.resume) as engine:
-        _, trained = transform(rows, settings, engine, given.out, given.model_out)
+        scored, trained = transform(rows, settings, engine, given.out, given.model_out)
+    notices = (*trained.notices, *missing_scores(scored.sketch.missing))
     tell_score(trained, console)
-    console.warn(trained.notices)
-    given.check_strict(trained.notices)
+    console.warn(notices)
+    given.check_strict(notices)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,8 @@ import click
 from ..console import Console
 from ..errors import EstimationError, InputError, PunoiseError, UsageError
 from ..match_options import RollUpOptions
-from ..options import stated_shares
+from ..options import ShardsOptions, stated_shares
 from ..parameters import INNER_SHARE, command, flag, option
-from ..shard_options import ShardsOptions
 from .prior import Estimating, tell, tell_score
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..calibration import Calibration, shift_prior
-from ..sketch import FloatArray, IntArray, Sketch
+from ..sketch import LABELED, UNLABELED, FloatArray, IntArray, Sketch
 
 SCORE_BINS = 64  # a power of two: then the cells of scores in [0, 1] fall whole into bins
 CURVE_POINTS = 160
@@ -30,13 +30,15 @@ class ScoreBins:
     edges: FloatArray  # (bins + 1,)
     labeled: FloatArray  # rows, (bins,)
     unlabeled: FloatArray
+    negative: FloatArray
 
 
 def score_range(sketch: Sketch) -> tuple[float, float]:
     """The scores to draw: [0, 1] where they fill it, else those of nearly all rows."""
     x = sketch.scores.clip(-1e300, 1e300)  # so that a difference is a number too
     low, high = float(x[0]), float(x[-1])
-    rank = np.cumsum(sketch.labeled / sketch.n_labeled + sketch.unlabeled / sketch.n_unlabeled) / 2
+    samples = [rows for rows in (sketch.labeled, sketch.unlabeled, sketch.negative) if rows.any()]
+    rank = np.cumsum(np.sum([rows / rows.sum() for rows in samples], axis=0)) / len(samples)
     inner_low, inner_high = x[np.searchsorted(rank, [TAIL, 1 - TAIL]).clip(0, len(x) - 1)]
     if low >= 0 and high <= 1 and inner_high - inner_low > 0.3:
         return 0.0, 1.0
@@ -49,11 +51,10 @@ def score_range(sketch: Sketch) -> tuple[float, float]:
 
 
 def score_bins(sketch: Sketch, bins: int = SCORE_BINS) -> ScoreBins:
-    """Both samples by score."""
+    """The samples by score."""
     edges = np.linspace(*score_range(sketch), bins + 1)
-    return ScoreBins(
-        edges, binned(sketch, sketch.labeled, edges), binned(sketch, sketch.unlabeled, edges)
-    )
+    samples = sketch.labeled, sketch.unlabeled, sketch.negative
+    return ScoreBins(edges, *(binned(sketch, rows, edges) for rows in samples))
 
 
 def binned(sketch: Sketch, weights: FloatArray | IntArray, edges: FloatArray) -> FloatArray:
@@ -85,18 +86,18 @@ def roc(scores: FloatArray, upper: FloatArray | IntArray, lower: FloatArray | In
     return Roc(x[chosen].clip(0, 1), y[chosen].clip(0, 1), threshold[chosen])
 
 
-def observed_roc(sketch: Sketch) -> Roc:
-    """Labeled against unlabeled rows."""
-    return roc(sketch.scores, sketch.labeled, sketch.unlabeled)
+def observed_roc(sketch: Sketch, upper: int = LABELED, lower: int = UNLABELED) -> Roc:
+    """The rows of one set against those of another, given by their codes."""
+    return roc(sketch.scores, sketch.counts[:, upper], sketch.counts[:, lower])
 
 
 def recovered_roc(calibration: Calibration) -> Roc | None:
     """Positives against negatives: an unlabeled row counts as p of one and 1-p of the other."""
-    sketch, p = calibration.sketch, calibration.posterior
-    positives, negatives = sketch.unlabeled * p, sketch.unlabeled * (1 - p)
+    rows, p = calibration.population, calibration.posterior
+    positives, negatives = rows * p, rows * (1 - p)
     if min(positives.sum(), negatives.sum()) <= 0:
         return None
-    return roc(sketch.scores, positives, negatives)
+    return roc(calibration.sketch.scores, positives, negatives)
 
 
 def _spread(position: FloatArray, points: int) -> NDArray[np.intp]:
@@ -110,7 +111,7 @@ def curve_cells(sketch: Sketch) -> NDArray[np.intp]:
     """The cells at which curves over the score are drawn: even in score and in rank."""
     low, high = score_range(sketch)
     by_score = np.searchsorted(sketch.scores, np.linspace(low, high, CURVE_POINTS // 2))
-    by_rank = _spread(np.cumsum(sketch.labeled + sketch.unlabeled), CURVE_POINTS // 2)
+    by_rank = _spread(np.cumsum(sketch.counts.sum(1)), CURVE_POINTS // 2)
     cells = np.unique(np.concatenate([by_score, by_rank]).clip(0, len(sketch.scores) - 1))
     inside = (sketch.scores[cells] >= low) & (sketch.scores[cells] <= high)
     return cells[inside] if inside.any() else cells
@@ -118,7 +119,7 @@ def curve_cells(sketch: Sketch) -> NDArray[np.intp]:
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Groups of rows with neighbouring scores: what p(S=1|x) predicts and what is seen."""
+    """Groups of rows with neighbouring scores: the labeled share predicted, and what is seen."""
 
     predicted: FloatArray  # all (groups,)
     observed: FloatArray
@@ -128,22 +129,37 @@ class Reliability:
 
 
 def reliability(calibration: Calibration) -> Reliability:
-    """The labeled share of about twenty groups of even size, with 95 % Wilson intervals."""
+    """The labeled share of about twenty groups of even size, with 95 % Wilson intervals.
+
+    Of labeled and unlabeled rows; where there are none of these, of labeled rows and negatives.
+    """
     sketch = calibration.sketch
-    rows = sketch.labeled + sketch.unlabeled
+    rows = sketch.labeled + (sketch.unlabeled if sketch.n_unlabeled else sketch.negative)
+    here = rows > 0
+    labeled, rows, predicted = sketch.labeled[here], rows[here], _labeled_share(calibration)[here]
     rank = (np.cumsum(rows) - rows / 2) / rows.sum()
     _, group = np.unique(np.floor(rank * RELIABILITY_GROUPS), return_inverse=True)
     n = np.bincount(group, rows).astype(np.float64)
-    share = np.bincount(group, sketch.labeled) / n
+    share = np.bincount(group, labeled) / n
     middle = (share + Z**2 / (2 * n)) / (1 + Z**2 / n)
     half = Z * np.sqrt(share * (1 - share) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
     return Reliability(
-        predicted=np.bincount(group, rows * calibration.tau) / n,
+        predicted=np.bincount(group, rows * predicted) / n,
         observed=share,
         low=(middle - half).clip(0, 1),
         high=(middle + half).clip(0, 1),
         rows=n,
     )
+
+
+def _labeled_share(calibration: Calibration) -> FloatArray:
+    """The share of labeled rows that the calibration predicts in each cell, shape (cells,)."""
+    sketch, beta = calibration.sketch, calibration.shares.beta
+    if sketch.n_unlabeled:
+        return calibration.tau
+    density = beta * calibration.lr + 1 - beta  # of labeled rows, in units of that of negatives
+    with np.errstate(divide="ignore"):
+        return np.asarray(1 / (1 + sketch.n_negative / (sketch.n_labeled * density)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +171,15 @@ class PosteriorCurve:
     fdr: FloatArray
     bounds: tuple[FloatArray, FloatArray] | None  # one-sided 95 % bounds on the posterior
     target_alpha: float | None  # None: the population is that of the unlabeled rows
+    population: FloatArray | IntArray  # of the calibration: the unlabeled rows, or their stand-in
+    alpha: float  # the share of positives in it
+
+    @property
+    def other_alpha(self) -> float | None:
+        """The share of positives in the population, where it is not that of unlabeled rows."""
+        if self.target_alpha is None and not self.sketch.n_unlabeled:
+            return self.alpha
+        return self.target_alpha
 
     @classmethod
     def of(
@@ -167,7 +192,8 @@ class PosteriorCurve:
         posterior, fdr = calibration.posterior, calibration.fdr
         if target_alpha is not None:
             posterior, fdr = shift_prior(calibration, target_alpha)
-        return cls(calibration.sketch, posterior, fdr, bounds, target_alpha)
+        known = calibration.population, calibration.shares.alpha
+        return cls(calibration.sketch, posterior, fdr, bounds, target_alpha, *known)
 
 
 def posterior_counts(curve: PosteriorCurve) -> FloatArray:
@@ -180,35 +206,38 @@ def posterior_counts(curve: PosteriorCurve) -> FloatArray:
 
 @dataclass(frozen=True)
 class Passing:
-    """The unlabeled rows that pass a level."""
+    """The rows that pass a level."""
 
     level: float
-    rows: int
+    rows: int  # unlabeled ones
+    labeled: int
+    negative: int  # known to be
     positive_share: float | None  # to be expected among such rows; None where no row passes
     lowest_score: float | None
 
     @property
     def positives(self) -> float:
-        """How many of the rows are expected to be positive."""
+        """How many of the unlabeled rows are expected to be positive."""
         return self.rows * (self.positive_share or 0.0)
 
 
 def passing_posterior(curve: PosteriorCurve) -> list[Passing]:
-    """Unlabeled rows with a posterior of at least each level."""
+    """Rows with a posterior of at least each level."""
     return [_passing(curve, curve.posterior >= level, level) for level in POSTERIOR_LEVELS]
 
 
 def passing_fdr(curve: PosteriorCurve) -> list[Passing]:
-    """Unlabeled rows that can be called at each false discovery rate."""
+    """Rows that can be called at each false discovery rate."""
     return [_passing(curve, curve.fdr <= level, level) for level in FDR_LEVELS]
 
 
 def _passing(curve: PosteriorCurve, passes: NDArray[np.bool_], level: float) -> Passing:
     """Both criteria rise with the score: the rows that pass are all from the lowest one up."""
     sketch = curve.sketch
-    cells = np.flatnonzero(passes & (sketch.unlabeled > 0))
+    cells = np.flatnonzero(passes & (curve.population > 0))
     if len(cells) == 0:
-        return Passing(level, 0, None, None)
+        return Passing(level, 0, 0, 0, None, None)
     lowest = cells[0]
-    share = 1 - float(curve.fdr[lowest])
-    return Passing(level, int(sketch.unlabeled[cells].sum()), share, float(sketch.scores[lowest]))
+    unlabeled, labeled, negative = sketch.counts[passes].sum(0).tolist()
+    share, score = 1 - float(curve.fdr[lowest]), float(sketch.scores[lowest])
+    return Passing(level, unlabeled, labeled, negative, share, score)

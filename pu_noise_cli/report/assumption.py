@@ -60,7 +60,8 @@ def _likely(prior: Prior, given: str | None) -> str | None:
         return f"the 95{NBSP}% intervals above, given {given}"
     if answer.assumed is None:
         return f"the 95{NBSP}% intervals above, which reflect sampling error only"
-    return f"the 95{NBSP}% intervals above, which assume nothing of the best-scoring rows"
+    end = "lowest-scoring" if prior.labeled_negatives else "best-scoring"
+    return f"the 95{NBSP}% intervals above, which assume nothing of the {end} rows"
 
 
 # The chart
@@ -72,8 +73,9 @@ def sensitivity(content: ReportContent) -> list[Chart]:
     if answer.assumed is None or not answer.draws or not content.calibration.shares.of_these_rows:
         return []
     # where scores separate little, less is assumed than is stated
+    sketch = content.sketch.mirrored() if prior.labeled_negatives else content.sketch
     by_purity = {
-        purity_asked(stated, content.sketch): (lower_end(low), high)
+        purity_asked(stated, sketch): (lower_end(low), high)
         for stated, low, high in answer.assumed["sensitivity"]
     }
     if len(by_purity) < FEWEST:
@@ -87,13 +89,16 @@ def sensitivity(content: ReportContent) -> list[Chart]:
         low=[by_purity[purity][0] for purity in purities],
         high=[by_purity[purity][1] for purity in purities],
     )[:: -(-len(purities) // MOST)]
+    end = "lowest-scoring" if prior.labeled_negatives else "best-scoring"
     alt = (
-        f"The 95 % interval of α by the least share of positives assumed among the best-scoring "
-        f"unlabeled rows: {_in_words(rows[0])}; {_in_words(rows[-1])}."
+        f"The 95 % interval of α by the least share of {prior.labeled_class}s assumed among the "
+        f"{end} unlabeled rows: {_in_words(rows[0])}; {_in_words(rows[-1])}."
     )
     if used:
         alt += f" Assumed here: {percent(used)}."
-    return [Chart("assumption", TITLE, alt, rows, COLUMNS, _draw(rounded(used)), MIDDLE)]
+    axis = f"least share of {prior.labeled_class}s assumed at the "
+    axis += "bottom" if prior.labeled_negatives else "top"
+    return [Chart("assumption", TITLE, alt, rows, COLUMNS, _draw(rounded(used), axis), MIDDLE)]
 
 
 def _in_words(row: Row) -> str:
@@ -111,16 +116,19 @@ def sensitivity_text(content: ReportContent) -> str:
         here = f"This result assumes {least} (the dashed line)"
     else:
         here = "This result assumes nothing of them (the left end)"
+    best, then = "best", "the higher the least share α can have"
+    if content.prior.labeled_negatives:
+        best, then = "lowest-scoring", "the lower the largest share α can have"
     return (
-        "<p>The more of the unlabeled rows that score like your best labeled ones you know to be "
-        f"positive, the higher the least share α can have. {here}; if you know better, for example "
+        f"<p>The more of the unlabeled rows that score like your {best} labeled ones you know to "
+        f"be {content.prior.labeled_class}, {then}. {here}; if you know better, for example "
         "because you followed up some of these rows, state it with <code>--purity</code>.</p>"
     )
 
 
-def _draw(used: float) -> Callable[[Palette], Spec]:
+def _draw(used: float, axis: str) -> Callable[[Palette], Spec]:
     """A band over the purities, with a line at the one that was used unless it is none."""
-    x = channel("purity", "least share of positives assumed at the top")
+    x = channel("purity", axis)
     x["axis"] = {"format": "~%", "grid": False, "tickCount": 5}
     y: Spec = {"axis": {"format": "~%", "tickCount": 5}, "scale": {"zero": True}}
     names = {"high": "upper end", "low": "lower end"}

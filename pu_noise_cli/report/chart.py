@@ -30,11 +30,14 @@ class Palette:
     negative: str
     labeled: str
     unlabeled: str
+    known: str  # negatives
 
 
 # The page's style sheet gives these their values, so that they follow its light and dark modes.
 PAGE = Palette(*(f"var(--{each.name})" for each in fields(Palette)))
-PRINT = Palette("#1c2430", "#5b6573", "#e3e7ec", "#1f6fbf", "#8e99a8", "#c2500a", "#1c2430")
+PRINT = Palette(
+    *("#1c2430", "#5b6573", "#e3e7ec", "#1f6fbf", "#8e99a8", "#c2500a", "#1c2430", "#8a1c7c")
+)
 
 
 @dataclass(frozen=True)

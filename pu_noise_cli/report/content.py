@@ -17,8 +17,9 @@ from ..calibration import Calibration, posterior_bounds, replicates
 from ..errors import InputError
 from ..estimators import Estimate
 from ..notices import Notice
+from ..performance import corrected_auc
 from ..posteriors import DoubtfulRow, DoubtfulRows
-from ..prior import Prior, notices_of_json
+from ..prior import STATED, Prior, notices_of_json
 from ..provenance import SCHEMA
 from ..sketch import FloatArray, Sketch
 from .aggregates import PosteriorCurve
@@ -121,16 +122,18 @@ class SuspiciousLabel:
     row: int
     id: str
     score: float
-    posterior_labeled: float
+    correct: float  # the probability that the label is
 
 
 def suspicious_labels(
     rows: Sequence[DoubtfulRow], calibration: Calibration
 ) -> tuple[SuspiciousLabel, ...]:
-    """The doubtful rows with p(Y=1|x, labeled), lowest first."""
+    """The doubtful rows with the probability that they are what their labels say, lowest first."""
     cells = calibration.sketch.cells_of(np.array([row.score for row in rows], np.float64))
+    p = calibration.posterior_labeled
+    correct = 1 - p if calibration.shares.labeled_negatives else p
     return tuple(
-        SuspiciousLabel(row.row, row.id, row.score, float(calibration.posterior_labeled[cell]))
+        SuspiciousLabel(row.row, row.id, row.score, float(correct[cell]))
         for row, cell in zip(rows, cells, strict=True)
     )
 
@@ -155,6 +158,21 @@ class ReportContent:
         """The estimate, without which there is no calibration."""
         assert self.prior.answer is not None
         return self.prior.answer
+
+    @property
+    def is_stated(self) -> bool:
+        """Whether α and β are the user's own."""
+        return self.prior.method == STATED
+
+    @property
+    def labeled_positives(self) -> float:
+        """The share of positives among the labeled rows."""
+        return 1 - self.answer.beta if self.prior.labeled_negatives else self.answer.beta
+
+    @property
+    def auc(self) -> float | None:
+        """The AUC of positives against negatives, as far as α and β tell it."""
+        return self.prior.auc if self.sketch.n_unlabeled else corrected_auc(self.calibration)
 
     @property
     def score_title(self) -> str:

@@ -18,10 +18,13 @@ KINDS_OF_COLUMNS = {"number": "numeric", "boolean": "true/false", "category": "c
 def data_section(content: ReportContent, names: Names) -> str:
     """How many rows there are, and what the columns hold."""
     sketch = content.sketch
-    rows = [
-        ["labeled", count(sketch.n_labeled)],
-        ["unlabeled", count(sketch.n_unlabeled)],
-    ]
+    labeled = "labeled as negatives" if content.prior.labeled_negatives else "labeled"
+    sizes = {
+        labeled: sketch.n_labeled,
+        "unlabeled": sketch.n_unlabeled,
+        "known negatives": sketch.n_negative,
+    }
+    rows = [[name, count(size)] for name, size in sizes.items() if size]
     text = table("Rows", ["set", "rows"], rows)
     if content.provenance is None:
         return text + "<p>Add <code>--provenance</code> for a summary of the columns.</p>"

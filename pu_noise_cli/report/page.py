@@ -8,7 +8,6 @@ from html import escape
 from ..estimation import CURVE_METHOD
 from ..estimators import ESTIMATORS, Estimate, Interval, Settings
 from ..prior import Prior, lower_end
-from ..sketch import Sketch
 from .aggregates import Passing, passing_fdr, passing_posterior, score_range
 from .assumption import certainty_list, sensitivity, sensitivity_text
 from .chart import Chart
@@ -17,7 +16,7 @@ from .forest import methods
 from .frame import HINT, MAX_LISTED, advice, beside, cell, chart_grid, section, table, whole_page
 from .origins import data_section, provenance_section
 from .posterior_charts import calibration_chart, population, posterior_by_score, posterior_histogram
-from .score_charts import distributions, likelihoods, roc_curves
+from .score_charts import comparisons, distributions, likelihoods, roc_curves
 from .text import Names, count, is_wide, number, percent, percent_range
 
 MAX_WARNINGS = 50
@@ -34,7 +33,7 @@ def sample_charts(content: ReportContent) -> dict[str, list[Chart]]:
         "posterior": [
             calibration_chart(content),
             posterior_by_score(content),
-            posterior_histogram(content),
+            *posterior_histogram(content),
         ],
     }
 
@@ -51,16 +50,9 @@ def render(content: ReportContent) -> str:
         section("answer", "The answer", _answer(content)),
         section("warnings", "Warnings", _warnings(content, names)),
         _assumption(content, more) if drawn["assumption"] else "",
-        section("scores", "Score distributions", _scores_text(content.sketch, drawn), scores),
+        section("scores", "Score distributions", _scores_text(content, drawn), scores),
         section("roc", "How well the score ranks", beside(roc, _roc_text(content))),
-        section("curves", "AlphaMax's likelihood", _curves_text(drawn["curves"]), curves),
-        section(
-            "methods",
-            "Methods compared",
-            _methods_text(content.prior),
-            by_method,
-            _methods_table(content.prior, names),
-        ),
+        *(() if content.is_stated else _estimation(content.prior, drawn, curves, by_method, names)),
         *_audit_section(content.prior),
         section(
             "posterior", "Posteriors", _posterior_text(content), _passing_tables(content), posterior
@@ -72,25 +64,48 @@ def render(content: ReportContent) -> str:
     return whole_page(title, heading, sections, [c for group in drawn.values() for c in group])
 
 
+def _estimation(
+    prior: Prior, drawn: dict[str, list[Chart]], curves: str, by_method: str, names: Names
+) -> list[str]:
+    """The sections on how α and β were estimated."""
+    parts = _methods_text(prior), by_method, _methods_table(prior, names)
+    return [
+        section("curves", "AlphaMax's likelihood", _curves_text(drawn["curves"]), curves),
+        section("methods", "Methods compared", *parts),
+    ]
+
+
 # The answer and the warnings
 
 
 def _answer(content: ReportContent) -> str:
     answer, sketch = content.answer, content.sketch
-    sentence = (
-        f"An estimated <strong>{percent(answer.alpha)}</strong> of the "
-        f"{count(sketch.n_unlabeled)} unlabeled rows are positive{_clause(answer.alpha_ci)}, and "
-        f"<strong>{percent(answer.beta)}</strong> of the {count(sketch.n_labeled)} labeled rows "
-        f"truly are{_clause(answer.beta_ci)}."
-    )
-    said = "of the unlabeled rows are positive"
+    stated = ", as stated" if content.is_stated else ""
+    of = "unlabeled rows" if sketch.n_unlabeled else "population"
+    said = f"of the {of} are positive{stated}"
     cards = _card("α", said, answer.alpha, answer.alpha_ci, sketch.n_unlabeled, "positives")
-    said = "of the labeled rows are truly positive"
+    said = f"of the labeled rows are truly {content.prior.labeled_class}{stated}"
     cards += _card("β", said, answer.beta, answer.beta_ci, sketch.n_labeled, "correct labels")
     return (
-        f'<p class="lead">{sentence}</p><div class="cards">{cards}</div>'
+        f'<p class="lead">{_sentence(content)}</p><div class="cards">{cards}</div>'
         f"{certainty_list(content.prior)}{_width_text(answer)}{_population_text(content)}"
         f"{_care_text(len(content.notices))}"
+    )
+
+
+def _sentence(content: ReportContent) -> str:
+    """The answer in a sentence."""
+    answer, sketch = content.answer, content.sketch
+    opening, that = ("You stated that", "that ") if content.is_stated else ("An estimated", "")
+    rows = "a population"
+    if sketch.n_unlabeled:
+        rows = f"the {count(sketch.n_unlabeled)} unlabeled rows"
+    truly = "truly are negative" if content.prior.labeled_negatives else "truly are"
+    return (
+        f"{opening} <strong>{percent(answer.alpha)}</strong> of "
+        f"{rows} are positive{_clause(answer.alpha_ci)}, and {that}"
+        f"<strong>{percent(answer.beta)}</strong> of the {count(sketch.n_labeled)} labeled rows "
+        f"{truly}{_clause(answer.beta_ci)}."
     )
 
 
@@ -103,8 +118,8 @@ def _card(
 ) -> str:
     low, high = interval or (share, share)
     low = lower_end(low)
-    expected = f"about {count(share * rows)} {what}"
-    if interval:
+    expected = f"about {count(share * rows)} {what}" if rows else ""
+    if rows and interval:
         expected += f", between {count(low * rows)} and {count(high * rows)}"
     bar = (
         f'<div class="bar" aria-hidden="true"><span style="left:{100 * low:.2f}%;'
@@ -138,11 +153,12 @@ def _population_text(content: ReportContent) -> str:
     target = content.by_score.target_alpha
     if target is None:
         return ""
+    of = "rows of this sample" if content.sketch.n_unlabeled else "population that was stated"
     return (
         f'<p class="notice">The posteriors, calls and false discovery rates below are for another '
         f"population, in which {percent(target)} of the rows are positive "
         "(<code>--target-alpha</code>). α, β, the score distributions and the ROC curves are those "
-        "of the rows of this sample.</p>"
+        f"of the {of}.</p>"
     )
 
 
@@ -156,7 +172,7 @@ def _care_text(number_of: int) -> str:
 def _warnings(content: ReportContent, names: Names) -> str:
     notices = content.notices
     if not notices:
-        return _calm_text(content.answer)
+        return _calm_text(content)
     items = "".join(
         f"<li><div><strong>{names.html(notice.message, 400)}</strong> "
         f"<code>{names.html(notice.code)}</code></div>{advice(notice.code)}</li>\n"
@@ -167,8 +183,11 @@ def _warnings(content: ReportContent, names: Names) -> str:
     return f'<ul class="warnings">{items}</ul>{more}'
 
 
-def _calm_text(answer: Estimate) -> str:
+def _calm_text(content: ReportContent) -> str:
     """What is said where there is no warning: no comfort where the estimates are uncertain."""
+    answer = content.answer
+    if content.is_stated:
+        return "<p>No warnings, but α and β were stated, and nothing here checks them.</p>"
     if wide := _wide_shares(answer):
         return f"<p>No warnings, but the interval of {' and of '.join(wide)} is wide.</p>"
     if answer.alpha_ci is None or answer.beta_ci is None:
@@ -186,30 +205,53 @@ def _assumption(content: ReportContent, chart: str) -> str:
     return section("assumption", "What the answer assumes", beside(chart, text))
 
 
-def _scores_text(sketch: Sketch, drawn: dict[str, list[Chart]]) -> str:
+def _scores_text(content: ReportContent, drawn: dict[str, list[Chart]]) -> str:
+    sketch = content.sketch
     low, high = score_range(sketch)
     beyond = sketch.scores[0] < low or sketch.scores[-1] > high
     ends = " Rows that score beyond the axis are counted in the outermost bars." if beyond else ""
+    among = "among the unlabeled rows" if sketch.n_unlabeled else "in the population"
     if len(drawn["scores"]) > 2:
         ends += (
-            " The positives among the unlabeled rows are too few to be seen at this scale, so they "
-            "are also shown enlarged."
+            f" The positives {among} are too few to be seen at this scale, so they are also shown "
+            "enlarged."
         )
+    theirs, ours = "for the unlabeled rows", "and β for the labeled ones"
+    if content.prior.labeled_negatives:
+        ours = "and 1&nbsp;−&nbsp;β for the labeled ones"
+    mixed = ""
+    if sketch.n_negative:
+        mixed = " The dashed line shows the known negatives."
+    if not sketch.n_unlabeled:
+        theirs = "for the population"
+        mixed += " The population is a mixture of them and of the labeled rows, in which α are "
+        mixed += "positive, as there are no unlabeled rows."
+    implied = "α and β" if content.is_stated else "the estimates"
     return (
         "<p>Each histogram splits the rows of one sample into the positives (blue) and negatives "
-        "(grey) that the estimates imply. The blue share of the area is α for the unlabeled rows "
-        f"and β for the labeled ones.{ends}</p>{HINT}"
+        f"(grey) that {implied} imply. The blue share of the area is α {theirs} "
+        f"{ours}.{mixed}{ends}</p>{HINT}"
     )
 
 
 def _roc_text(content: ReportContent) -> str:
-    rows = [["labeled against unlabeled rows, observed", f"{content.sketch.auc:.3f}"]]
-    if content.prior.auc is not None:
-        rows.append(["positives against negatives, corrected", f"{content.prior.auc:.3f}"])
+    sketch, compared = content.sketch, comparisons(content)
+    rows = [[f"{each.said}, observed", f"{each.auc(sketch):.3f}"] for each in compared]
+    if content.auc is not None:
+        rows.append(["positives against negatives, corrected", f"{content.auc:.3f}"])
+    other = "negative" if content.prior.labeled_negatives else "positive"
+    why = (
+        f"Labels can be wrong and unlabeled rows can be {other}, so the observed curve understates"
+    )
+    shares, row = "one, α and β", "unlabeled row"
+    if not sketch.n_unlabeled:
+        why, row = "Labels can be wrong, so the observed curve can understate", "row"
+        shares = "one and β"
+    elif sketch.n_negative:
+        shares = "one of labeled against unlabeled rows, α and β"
     return (
-        "<p>Labels can be wrong and unlabeled rows can be positive, so the observed curve "
-        "understates how well the score separates the two classes. The corrected AUC follows from "
-        "the observed one, α and β. The recovered curve weights each unlabeled row by its "
+        f"<p>{why} how well the score separates the two classes. The corrected AUC follows from "
+        f"the observed {shares}. The recovered curve weights each {row} by its "
         "posterior, so the area under it can differ a little from the corrected AUC.</p>"
         + table("Area under the curve", ["", "AUC"], rows)
     )
@@ -230,13 +272,15 @@ def _elbow(content: ReportContent) -> Estimate | None:
     prior, sketch = content.prior, content.sketch
     if not prior.curves:
         return None
-    if CURVE_METHOD in prior.estimates:
+    if prior.labeled_negatives:  # the curves are of their class, and so is the elbow
+        sketch = sketch.mirrored()
+    elif CURVE_METHOD in prior.estimates:
         return prior.estimates[CURVE_METHOD]
     if (prior.n_labeled, prior.n_unlabeled) != (sketch.n_labeled, sketch.n_unlabeled):
         return None  # the curves are those of other rows
     options = {} if content.provenance is None else content.provenance.options
     elbow = "authors" if options.get("elbow") == "authors" else "robust"
-    return ESTIMATORS[CURVE_METHOD].estimate(sketch, Settings(elbow=elbow))
+    return ESTIMATORS[CURVE_METHOD].estimate(sketch.without_negatives(), Settings(elbow=elbow))
 
 
 def _methods_text(prior: Prior) -> str:
@@ -292,10 +336,18 @@ def _posterior_text(content: ReportContent) -> str:
             " The band in the chart of posteriors by score shows one-sided 95&nbsp;% bounds, which "
             "allow for the uncertainty of the scores and of α and β."
         )
+    shown = (
+        "how many unlabeled rows reach a given posterior, and how many can be called at a given "
+        f"false discovery rate (FDR){where}"
+    )
+    if not content.sketch.n_unlabeled:
+        shown = (
+            "from which score on rows reach a given posterior or can be called at a given false "
+            f"discovery rate (FDR){where}, and how many labeled rows and known negatives do"
+        )
     return (
         f"<p>The posterior is the probability that a row{where} is positive, given its score. The "
-        "tables show how many unlabeled rows reach a given posterior, and how many can be called "
-        f"at a given false discovery rate (FDR){where}.{band}</p>"
+        f"tables show {shown}.{band}</p>"
     )
 
 
@@ -303,20 +355,27 @@ def _passing_tables(content: ReportContent) -> str:
     curve = content.by_score
 
     def expected(passing: Passing) -> str:
-        if curve.target_alpha is None:
+        if curve.other_alpha is None:
             return count(passing.positives)
         return "–" if passing.positive_share is None else percent(passing.positive_share)
 
+    def rows_of(passing: Passing) -> list[str]:
+        if content.sketch.n_unlabeled:
+            return [count(passing.rows)]
+        return [count(passing.labeled), count(passing.negative)]
+
     # rows of another population are not at hand to be counted: only their mixture is known
-    head = ["", "unlabeled rows", "expected positives", "from score"]
-    if curve.target_alpha is not None:
-        head[2] = "positives expected among such rows of that population"
+    counted = ["unlabeled rows"] if content.sketch.n_unlabeled else ["labeled", "known negatives"]
+    of_these = "expected positives"
+    if curve.other_alpha is not None:
+        of_these = "positives expected among such rows of that population"
+    head = ["", *counted, of_these, "from score"]
 
     def listed(
         caption: str, sign: str, levels: Sequence[Passing], shown: Callable[[float], str]
     ) -> str:
         rows = [
-            [f"{sign} {shown(p.level)}", count(p.rows), expected(p), number(p.lowest_score)]
+            [f"{sign} {shown(p.level)}", *rows_of(p), expected(p), number(p.lowest_score)]
             for p in levels
         ]
         return table(caption, head, rows)
@@ -332,12 +391,13 @@ def _suspicious(content: ReportContent, names: Names) -> str:
     if content.answer.beta > 1 - 1e-9:
         return "<p>β is 1: every label is taken to be correct, so there is none to check.</p>"
     rows = [
-        [names.html(row.id), count(row.row), number(row.score), number(row.posterior_labeled, 3)]
+        [names.html(row.id), count(row.row), number(row.score), number(row.correct, 3)]
         for row in content.suspicious[:MAX_LISTED]
     ]
     text = (
-        f"<p>The {len(rows)} labeled rows that are least likely to be positive, the most doubtful "
-        "first: if you check labels by hand, start here.</p>"
+        f"<p>The {len(rows)} labeled rows that are least likely to be "
+        f"{content.prior.labeled_class}, the most doubtful first: if you check labels by hand, "
+        "start here.</p>"
     )
     head = ["id", "row in the scores file", "score", "probability that the label is correct"]
     return f'{text}<div class="scroll">{table("Most doubtful labels", head, rows)}</div>'

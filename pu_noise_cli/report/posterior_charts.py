@@ -33,9 +33,9 @@ from .text import percent, rounded
 
 def population(curve: PosteriorCurve) -> str:
     """The population that posteriors are for, to follow a noun; nothing where it is the usual."""
-    if curve.target_alpha is None:
+    if curve.other_alpha is None:
         return ""
-    return f" in a population with {percent(curve.target_alpha)} positives"
+    return f" in a population with {percent(curve.other_alpha)} positives"
 
 
 # Calibration
@@ -50,27 +50,30 @@ RELIABILITY_COLUMNS = {
 
 
 def calibration_chart(content: ReportContent) -> Chart:
-    """What the calibrated p(S=1|x) predicts against the labeled share that is observed."""
+    """The labeled share that the calibration predicts against the one that is observed."""
     groups = reliability(content.calibration)
     rows = as_rows(**asdict(groups))
     top = rounded(float(max(groups.high.max(), groups.predicted.max())))
     outside = int(((groups.predicted < groups.low) | (groups.predicted > groups.high)).sum())
+    among, predicted = "", "predicted labeled share (tau)"
+    if not content.sketch.n_unlabeled:
+        among, predicted = " among them and known negatives", "predicted labeled share"
     return Chart(
         name="calibration",
-        title="Calibration: predicted and observed share of labeled rows",
+        title=f"Calibration: predicted and observed share of labeled rows{among}",
         alt=f"{len(rows)} groups of rows by score; in {len(rows) - outside} of them the predicted "
-        "share of labeled rows lies within the 95 % interval of the observed share.",
+        f"share of labeled rows{among} lies within the 95 % interval of the observed share.",
         rows=rows,
         columns=RELIABILITY_COLUMNS,
-        draw=_draw_calibration(top),
+        draw=_draw_calibration(top, predicted),
         height=MIDDLE,
     )
 
 
-def _draw_calibration(top: float) -> Callable[[Palette], Spec]:
+def _draw_calibration(top: float, x_title: str) -> Callable[[Palette], Spec]:
     shares = dict.fromkeys(("predicted", "observed", "low", "high"), ".2%")
     axis = {"format": "~%", "tickCount": 5}
-    x = channel("predicted", "predicted labeled share (tau)", axis=axis)
+    x = channel("predicted", x_title, axis=axis)
     y = channel("observed", "observed labeled share", axis=axis)
 
     def draw(palette: Palette) -> Spec:
@@ -131,7 +134,7 @@ def posterior_by_score(content: ReportContent) -> Chart:
         "posterior_labeled": "posterior, labeled row",
         "fdr": "FDR of calling from here up",
     }
-    if curve.target_alpha is not None:
+    if curve.other_alpha is not None:
         columns["posterior"] = "posterior in that population"
     if curve.bounds is not None:
         low, high = curve.bounds
@@ -155,7 +158,7 @@ def _by_score_in_words(rows: list[Row], curve: PosteriorCurve) -> str:
     if half is not None:
         reached = f"is at least one half from a score of {half:.3g} up"
     band = "" if curve.bounds is None else " A band shows one-sided 95 % bounds on the former."
-    first = "a row" if curve.target_alpha is not None else "an unlabeled row"
+    first = "a row" if curve.other_alpha is not None else "an unlabeled row"
     return (
         f"Probability by score that {first}{population(curve)} is positive, and that a labeled row "
         f"is. The former {reached}.{band}"
@@ -165,7 +168,7 @@ def _by_score_in_words(rows: list[Row], curve: PosteriorCurve) -> str:
 def _draw_by_score(content: ReportContent, columns: dict[str, str]) -> Callable[[Palette], Spec]:
     curve = content.by_score
     names = {"posterior": "an unlabeled row", "posterior_labeled": "a labeled row"}
-    if curve.target_alpha is not None:
+    if curve.other_alpha is not None:
         names["posterior"] = f"a row{population(curve)}"
     x = channel("score", content.score_title, scale={"zero": False, "nice": False})
     x["axis"] = {"grid": False, "format": "~g"}
@@ -211,19 +214,24 @@ def _draw_by_score(content: ReportContent, columns: dict[str, str]) -> Callable[
 HISTOGRAM_COLUMNS = {"low": "posterior from", "high": "to", "rows": "unlabeled rows"}
 
 
-def posterior_histogram(content: ReportContent) -> Chart:
-    """How many unlabeled rows have which posterior."""
+def posterior_histogram(content: ReportContent) -> list[Chart]:
+    """How many unlabeled rows have which posterior, where there are any."""
+    if not content.sketch.n_unlabeled:
+        return []
     counts = posterior_counts(content.by_score)
     edges = np.linspace(0, 1, POSTERIOR_BINS + 1)
     half, where = int(counts[POSTERIOR_BINS // 2 :].sum()), population(content.by_score)
-    return Chart(
-        name="posteriors",
-        title=f"Posteriors of the unlabeled rows{where}",
-        alt=f"Histogram of the posteriors of the unlabeled rows{where}; {half:,} are at least 0.5.",
-        rows=as_rows(low=edges[:-1], high=edges[1:], rows=counts.astype(int)),
-        columns=HISTOGRAM_COLUMNS,
-        draw=_draw_histogram,
-    )
+    alt = f"Histogram of the posteriors of the unlabeled rows{where}; {half:,} are at least 0.5."
+    return [
+        Chart(
+            name="posteriors",
+            title=f"Posteriors of the unlabeled rows{where}",
+            alt=alt,
+            rows=as_rows(low=edges[:-1], high=edges[1:], rows=counts.astype(int)),
+            columns=HISTOGRAM_COLUMNS,
+            draw=_draw_histogram,
+        )
+    ]
 
 
 def _draw_histogram(palette: Palette) -> Spec:

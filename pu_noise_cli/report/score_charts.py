@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ..estimation import CURVE_METHOD
 from ..estimators import Curve, Estimate
 from ..prior import Prior
-from ..sketch import FloatArray
+from ..sketch import LABELED, NEGATIVE, SETS, UNLABELED, FloatArray, IntArray, Sketch
 from .aggregates import Roc, binned, observed_roc, recovered_roc, score_bins
 from .chart import (
     TALL,
@@ -37,22 +37,39 @@ ROOM = 1.3  # the height of an enlarged chart, in that of its tallest bar of pos
 # Score distributions
 
 
+@dataclass(frozen=True)
+class _Sample:
+    """How a sample is drawn as a line over the bars of another."""
+
+    field: str
+    title: str
+    color: str  # of the palette
+    dash: tuple[int, ...] = ()
+
+
+SAMPLES = {
+    "labeled": _Sample("other", "labeled rows", "labeled"),
+    "unlabeled": _Sample("other", "unlabeled rows", "unlabeled"),
+    "negative": _Sample("known", "known negatives", "known", (5, 3)),
+}
+
+
 @dataclass(frozen=True, eq=False)
 class _Histogram:
     """The scores of one sample: shares of its rows, all arrays of shape (bins,)."""
 
-    sample: str  # labeled or unlabeled
-    other: str  # the sample drawn as a line
+    sample: str  # labeled, unlabeled, or the population where there is none of these
+    subject: str  # the same, in a sentence
     edges: FloatArray  # (bins + 1,)
     total: FloatArray
     positive: FloatArray
-    line: FloatArray
+    lines: dict[str, FloatArray]  # the other samples, by name
     score_title: str
 
     @property
     def is_flat(self) -> bool:
         """Whether there are positives, but bars too low to be seen."""
-        tallest = max(float(self.total.max()), float(self.line.max()))
+        tallest = max(float(height.max()) for height in (self.total, *self.lines.values()))
         return 0 < float(self.positive.max()) < LEAST_VISIBLE * tallest
 
     @property
@@ -64,7 +81,7 @@ class _Histogram:
             total=self.total,
             positive=self.positive,
             negative=self.total - self.positive,
-            other=self.line,
+            **{SAMPLES[name].field: height for name, height in self.lines.items()},
         )
 
     @property
@@ -72,51 +89,52 @@ class _Histogram:
         return {
             "low": "score from",
             "high": "to",
-            "total": f"{self.sample} rows",
+            "total": f"{self.sample} rows" if self.sample in SAMPLES else "all rows",
             "positive": "of which positives",
             "negative": "of which negatives",
-            "other": f"{self.other} rows",
+            **{SAMPLES[name].field: SAMPLES[name].title for name in self.lines},
         }
 
 
 def distributions(content: ReportContent) -> list[Chart]:
     """The scores of each sample as the sum of its positives and negatives.
 
-    Where the unlabeled positives are too few to be seen, there is an enlarged chart of them too.
+    Without unlabeled rows, the population with the stated α is in their place. Where its positives
+    are too few to be seen, there is an enlarged chart of them too.
     """
     calibration, sketch, answer = content.calibration, content.sketch, content.answer
-    bins = score_bins(sketch)
-    shares = {
-        "unlabeled": bins.unlabeled / sketch.n_unlabeled,
-        "labeled": bins.labeled / sketch.n_labeled,
-    }
-    positives = {
-        "unlabeled": sketch.unlabeled * calibration.posterior,
-        "labeled": sketch.labeled * calibration.posterior_labeled,
-    }
-    charts = []
-    for name, other, rows, share in (
-        ("unlabeled", "labeled", sketch.n_unlabeled, answer.alpha),
-        ("labeled", "unlabeled", sketch.n_labeled, answer.beta),
-    ):
-        positive = (binned(sketch, positives[name], bins.edges) / rows).clip(0, shares[name])
-        histogram = _Histogram(
-            name, other, bins.edges, shares[name], positive, shares[other], content.score_title
-        )
-        charts.append(_distribution(histogram, share))
-        if name == "unlabeled" and histogram.is_flat:
-            charts.append(_enlarged(histogram))
-    return charts
+    bins, title = score_bins(sketch), content.score_title
+    counts = {"labeled": bins.labeled, "unlabeled": bins.unlabeled, "negative": bins.negative}
+    shares = {name: rows / rows.sum() for name, rows in counts.items() if rows.any()}
+
+    def histogram(
+        sample: str, subject: str, rows: FloatArray | IntArray, p: FloatArray
+    ) -> _Histogram:
+        total = binned(sketch, rows, bins.edges) / rows.sum()
+        positive = (binned(sketch, rows * p, bins.edges) / rows.sum()).clip(0, total)
+        lines = {name: share for name, share in shares.items() if name != sample}
+        return _Histogram(sample, subject, bins.edges, total, positive, lines, title)
+
+    sample, subject = "unlabeled", "the unlabeled rows"
+    if not sketch.n_unlabeled:
+        sample, subject = "population", f"a population with {percent(answer.alpha)} positives"
+    theirs = histogram(sample, subject, calibration.population, calibration.posterior)
+    ours = histogram("labeled", "the labeled rows", sketch.labeled, calibration.posterior_labeled)
+    return [
+        _distribution(theirs, answer.alpha),
+        *([_enlarged(theirs)] if theirs.is_flat else []),
+        _distribution(ours, content.labeled_positives),
+    ]
 
 
 def _distribution(histogram: _Histogram, share: float) -> Chart:
-    sample, other = histogram.sample, histogram.other
+    others = " and of the ".join(SAMPLES[name].title for name in histogram.lines)
+    line = "a line" if len(histogram.lines) == 1 else "lines"
     return Chart(
-        name=f"scores-{sample}",
-        title=f"Scores of the {sample} rows",
-        alt=f"Histogram of the scores of the {sample} rows, split into the estimated positives, "
-        f"{percent(share)} of the area, and negatives, with the scores of the {other} rows as a "
-        "line.",
+        name=f"scores-{histogram.sample}",
+        title=f"Scores of {histogram.subject}",
+        alt=f"Histogram of the scores of {histogram.subject}, split into the estimated positives, "
+        f"{percent(share)} of the area, and negatives, with the scores of the {others} as {line}.",
         rows=histogram.rows,
         columns=histogram.columns,
         draw=_draw_distribution(histogram),
@@ -125,10 +143,11 @@ def _distribution(histogram: _Histogram, share: float) -> Chart:
 
 def _enlarged(histogram: _Histogram) -> Chart:
     top = ROOM * float(histogram.positive.max())
+    among = "among" if histogram.sample in SAMPLES else "in"
     return Chart(
         name=f"positives-{histogram.sample}",
-        title=f"Positives among the {histogram.sample} rows, enlarged",
-        alt=f"The same histogram of the {histogram.sample} rows with its vertical axis cut at "
+        title=f"Positives {among} {histogram.subject}, enlarged",
+        alt=f"The same histogram of {histogram.subject} with its vertical axis cut at "
         f"{percent(top)} of the rows, so that the few positives can be seen.",
         rows=histogram.rows,
         columns=histogram.columns,
@@ -139,7 +158,7 @@ def _enlarged(histogram: _Histogram) -> Chart:
 def _draw_distribution(
     histogram: _Histogram, top: float | None = None
 ) -> Callable[[Palette], Spec]:
-    """Bars of positives and negatives; the other sample as a line, unless cut off at the top."""
+    """Bars of positives and negatives; other samples as lines, unless cut off at the top."""
     edges = histogram.edges
     domain = [rounded(float(edges[0])), rounded(float(edges[-1]))]
     x = channel("low", histogram.score_title)
@@ -148,7 +167,7 @@ def _draw_distribution(
     y: Spec = {"title": "share of rows", "axis": {"format": "~%", "tickCount": 4}}
     if top is not None:
         y |= {"scale": {"domain": [0, rounded(top)], "nice": False}}
-    formats = dict.fromkeys(("total", "positive", "negative", "other"), ".3~%")
+    formats = dict.fromkeys(("total", "positive", "negative", "other", "known"), ".3~%")
     formats |= {"low": ".4~g", "high": ".4~g"}
 
     def bars(height: str, base: Spec, label: str, scale: Spec) -> Spec:
@@ -163,19 +182,22 @@ def _draw_distribution(
             },
         }
 
-    def draw(palette: Palette) -> Spec:
-        labels = ["positives", "negatives", f"{histogram.other} rows"]
-        colors = [palette.positive, palette.negative, getattr(palette, histogram.other)]
-        drawn = 3 if top is None else 2
-        scale = {"domain": labels[:drawn], "range": colors[:drawn]}
-        line = {
-            "mark": {"type": "line", "interpolate": "step", "strokeWidth": 1.6},
+    def line(sample: _Sample, scale: Spec) -> Spec:
+        dash = {"strokeDash": list(sample.dash)} if sample.dash else {}
+        return {
+            "mark": {"type": "line", "interpolate": "step", "strokeWidth": 1.6, **dash},
             "encoding": {
                 "x": channel("middle", histogram.score_title),
-                "y": channel("other", **y),
-                "color": {"datum": labels[2], "scale": scale},
+                "y": channel(sample.field, **y),
+                "color": {"datum": sample.title, "scale": scale},
             },
         }
+
+    def draw(palette: Palette) -> Spec:
+        others = [SAMPLES[name] for name in histogram.lines] if top is None else []
+        colors = {"positives": palette.positive, "negatives": palette.negative}
+        colors |= {sample.title: getattr(palette, sample.color) for sample in others}
+        scale = {"domain": list(colors), "range": list(colors.values())}
         pointer = {
             "params": [pointed_at()],
             "mark": {"type": "rect", "color": palette.ink},
@@ -186,34 +208,70 @@ def _draw_distribution(
                 "tooltip": tooltips(histogram.columns, formats),
             },
         }
-        positives = bars("positive", {"datum": 0}, labels[0], scale)
-        negatives = bars("total", {"field": "positive"}, labels[1], scale)
-        layers = [{"params": [zooming("x")], **positives}, negatives, line, pointer]
+        positives = bars("positive", {"datum": 0}, "positives", scale)
+        negatives = bars("total", {"field": "positive"}, "negatives", scale)
         if top is not None:  # not by clipping, for which Vega would number each chart it ever drew
             cut = {"calculate": f"min(datum.total, {rounded(top)})", "as": "cut"}
             negatives["transform"], negatives["encoding"]["y"]["field"] = [cut], "cut"
-            layers.remove(line)
-        return {"layer": layers}
+        lines = [line(sample, scale) for sample in others]
+        return {"layer": [{"params": [zooming("x")], **positives}, negatives, *lines, pointer]}
 
     return draw
 
 
 # ROC
 
-OBSERVED = "labeled against unlabeled (observed)"
 RECOVERED = "positives against negatives (recovered)"
 ROC_COLUMNS = {"curve": "curve", "threshold": "score at least", "y": "share above", "x": "against"}
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Two samples of which the upper should score higher, by the codes of their sets."""
+
+    upper: int
+    lower: int
+
+    @property
+    def curve(self) -> str:
+        """The name of its curve."""
+        lower = "known negatives" if self.lower == NEGATIVE else SETS[self.lower]
+        return f"{SETS[self.upper]} against {lower} (observed)"
+
+    @property
+    def said(self) -> str:
+        """The two in a sentence."""
+        if self.lower == NEGATIVE:
+            return "labeled rows against known negatives"
+        return f"{SETS[self.upper]} against {SETS[self.lower]} rows"
+
+    def auc(self, sketch: Sketch) -> float:
+        """P(upper score > lower score) + P(equal) / 2; one of the samples is the labeled one."""
+        if self.lower == LABELED:
+            return 1 - sketch.auc_against(self.upper)
+        return sketch.auc_against(self.lower)
+
+
+def comparisons(content: ReportContent) -> list[Comparison]:
+    """The samples to compare; all point to positives."""
+    if content.prior.labeled_negatives:
+        return [Comparison(UNLABELED, LABELED)]
+    others = (UNLABELED, NEGATIVE)
+    return [Comparison(LABELED, other) for other in others if content.sketch.counts[:, other].any()]
+
+
 def roc_curves(content: ReportContent) -> Chart:
-    """The ROC that is observed, and the one of the classes behind it."""
-    rows = _roc_rows(OBSERVED, observed_roc(content.sketch))
-    said = f"{OBSERVED}: AUC {content.sketch.auc:.3f}"
+    """The ROCs that are observed, and the one of the classes behind them."""
+    sketch, compared, rows = content.sketch, comparisons(content), list[Row]()
+    for each in compared:
+        rows += _roc_rows(each.curve, observed_roc(sketch, each.upper, each.lower))
+    said = "; ".join(f"{each.curve}: AUC {each.auc(sketch):.3f}" for each in compared)
     if (recovered := recovered_roc(content.calibration)) is not None:
         rows += _roc_rows(RECOVERED, recovered)
-        if content.prior.auc is not None:
-            said += f"; {RECOVERED}: AUC {content.prior.auc:.3f}"
-    return Chart("roc", "ROC curves", f"ROC curves. {said}.", rows, ROC_COLUMNS, _draw_roc, TALL)
+        if content.auc is not None:
+            said += f"; {RECOVERED}: AUC {content.auc:.3f}"
+    alt = f"ROC curves. {said}."
+    return Chart("roc", "ROC curves", alt, rows, ROC_COLUMNS, _draw_roc(compared), TALL)
 
 
 def _roc_rows(name: str, curve: Roc) -> list[Row]:
@@ -221,43 +279,57 @@ def _roc_rows(name: str, curve: Roc) -> list[Row]:
     return as_rows(i=range(n), curve=[name] * n, threshold=curve.threshold, x=curve.x, y=curve.y)
 
 
-def _draw_roc(palette: Palette) -> Spec:
-    color = channel("curve", kind="nominal", legend={"columns": 1})
-    color["scale"] = {"domain": [OBSERVED, RECOVERED], "range": [palette.labeled, palette.positive]}
+def _draw_roc(compared: Sequence[Comparison]) -> Callable[[Palette], Spec]:
+    first = compared[0]
+    lower = "negatives" if first.lower == NEGATIVE else f"{SETS[first.lower]} rows (negatives)"
     axis = {"format": "~%", "tickCount": 5}
-    x = channel("x", "unlabeled rows (negatives) above the threshold", axis=axis)
-    y = channel("y", "labeled rows (positives) above it", axis=axis)
+    x = channel("x", f"{lower} above the threshold", axis=axis)
+    y = channel("y", f"{SETS[first.upper]} rows (positives) above it", axis=axis)
+
+    def draw(palette: Palette) -> Spec:
+        colors = {
+            each.curve: palette.known if each.lower == NEGATIVE else palette.labeled
+            for each in compared
+        }
+        colors[RECOVERED] = palette.positive
+        color = channel("curve", kind="nominal", legend={"columns": 1})
+        color["scale"] = {"domain": list(colors), "range": list(colors.values())}
+        return {"layer": _roc_layers(x, y, color, palette)}
+
+    return draw
+
+
+def _roc_layers(x: Spec, y: Spec, color: Spec, palette: Palette) -> list[Spec]:
+    """The diagonal, the curves, and what a pointer is nearest to."""
     # An expression, as Vega-Lite loses the text among the fields of what is nearest
     near = "(datum.datum || datum)"
     parts = [f"'curve': {near}.curve"] + [
         f"'{ROC_COLUMNS[name]}': format({near}.{name}, '{form}')"
         for name, form in (("threshold", ".4~g"), ("y", ".1%"), ("x", ".1%"))
     ]
-    return {
-        "layer": [
-            {
-                "data": {"values": [{"x": 0, "y": 0}, {"x": 1, "y": 1}]},
-                "mark": {"type": "line", "strokeDash": [3, 4], "strokeWidth": 1},
-                "encoding": {"x": x, "y": y, "color": {"value": palette.faint}},
+    return [
+        {
+            "data": {"values": [{"x": 0, "y": 0}, {"x": 1, "y": 1}]},
+            "mark": {"type": "line", "strokeDash": [3, 4], "strokeWidth": 1},
+            "encoding": {"x": x, "y": y, "color": {"value": palette.faint}},
+        },
+        {
+            "params": [zooming("x", "y")],
+            "mark": {"type": "line", "strokeWidth": 2.2},
+            "encoding": {"x": x, "y": y, "color": color, "order": channel("i")},
+        },
+        {
+            "params": [nearest_to("i", "curve")],
+            "mark": {"type": "point", "filled": True, "size": 70},
+            "encoding": {
+                "x": x,
+                "y": y,
+                "color": color,
+                "opacity": shown_on_hover(),
+                "tooltip": {"value": {"expr": f"{{{', '.join(parts)}}}"}},
             },
-            {
-                "params": [zooming("x", "y")],
-                "mark": {"type": "line", "strokeWidth": 2.2},
-                "encoding": {"x": x, "y": y, "color": color, "order": channel("i")},
-            },
-            {
-                "params": [nearest_to("i", "curve")],
-                "mark": {"type": "point", "filled": True, "size": 70},
-                "encoding": {
-                    "x": x,
-                    "y": y,
-                    "color": color,
-                    "opacity": shown_on_hover(),
-                    "tooltip": {"value": {"expr": f"{{{', '.join(parts)}}}"}},
-                },
-            },
-        ]
-    }
+        },
+    ]
 
 
 # AlphaMax's log-likelihoods

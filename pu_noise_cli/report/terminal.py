@@ -1,4 +1,4 @@
-"""Two small histograms in text, for a summary on a terminal."""
+"""Small histograms in text, for a summary on a terminal."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ WIDTH = 60
 
 
 def histogram_lines(sketch: Sketch, blocks: str = BLOCKS, width: int = WIDTH) -> list[str]:
-    """The scores of both samples as blocks, each to its own height, over one axis."""
+    """The scores of the samples as blocks, each to its own height, over one axis."""
     bins = score_bins(sketch, width)
     low, high = f"{bins.edges[0]:.3g}", f"{bins.edges[-1]:.3g}"
     axis = low + "score".center(width - len(low) - len(high)) + high
-    return [
-        f"unlabeled  {_drawn(bins.unlabeled, blocks)}",
-        f"labeled    {_drawn(bins.labeled, blocks)}",
-        f"           {axis}",
-    ]
+    samples = {"unlabeled": bins.unlabeled, "labeled": bins.labeled, "negatives": bins.negative}
+    lines = [f"{name:<11}{_drawn(rows, blocks)}" for name, rows in samples.items() if rows.any()]
+    return [*lines, f"{'':<11}{axis}"]
 
 
 def _drawn(counts: FloatArray, blocks: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..calibration import MEAN_OFF, MEAN_TOLERANCE, Calibration, mean_off, posterior_at
 from ..encoding import Column, Encoding
@@ -38,8 +39,8 @@ def as_written(
             lr = posterior / (1 - posterior) * (1 - target_alpha) / target_alpha
         posterior = posterior_at(lr, alpha)
     else:
-        unlabeled = calibration.sketch.unlabeled
-        mean = float(posterior @ unlabeled / unlabeled.sum())
+        rows = calibration.population
+        mean = float(posterior @ rows / rows.sum())
         if abs(mean - alpha) > MEAN_TOLERANCE:
             notices.append(MEAN_OFF(f"{base_name(table.name)}: {mean_off(mean, alpha).message}"))
     written = replace(
@@ -72,37 +73,38 @@ def _read(table: Table, sketch: Sketch) -> tuple[dict[str, FloatArray], float | 
     rows = Rows.matched([table], features=columns, label_column="set")
     encoding = Encoding(tuple(Column(name, "number") for name in columns))
     size, target_alpha = len(sketch.edges), None
-    labeled, unlabeled = np.zeros(size), np.zeros(size)
+    counts = np.zeros_like(sketch.counts)
     sums = {name: np.zeros(size) for name in (*SHARE_COLUMNS, *bounds)}
     for chunk in rows.chunks(columns):
         values = dict(zip(columns, encoding.encode(chunk).T, strict=True))
         values["posterior_labeled"] = np.where(chunk.labeled, values["posterior_labeled"], 0)
-        _check_values(chunk, values)
+        known = _check_values(chunk, values)
         if target:
-            target_alpha = _checked_target(chunk, values[TARGET_ALPHA], target_alpha)
-        cells = sketch.cells_of(values["score"])
-        labeled += np.bincount(cells, chunk.labeled, size)
-        unlabeled += np.bincount(cells, ~chunk.labeled, size)
+            target_alpha = _checked_target(chunk, values[TARGET_ALPHA][known], target_alpha)
+        cells = sketch.cells_of(values["score"][known])
+        np.add.at(counts, (cells, chunk.sets[known]), 1)
         for name, total in sums.items():
-            total += np.bincount(cells, values[name], size)
-    same_rows = np.array_equal(labeled, sketch.labeled)
-    if not (same_rows and np.array_equal(unlabeled, sketch.unlabeled)):
+            total += np.bincount(cells, values[name][known], size)
+    if not np.array_equal(counts, sketch.counts):
         raise InputError(f"{table.name}: its rows are not those of --scores")
-    of_labeled = sums.pop("posterior_labeled") / np.maximum(labeled, 1)
-    means = {name: total / (labeled + unlabeled) for name, total in sums.items()}
+    of_labeled = sums.pop("posterior_labeled") / np.maximum(sketch.labeled, 1)
+    means = {name: total / counts.sum(1) for name, total in sums.items()}
     return {**means, "posterior_labeled": of_labeled}, target_alpha
 
 
-def _check_values(chunk: Chunk, values: dict[str, FloatArray]) -> None:
+def _check_values(chunk: Chunk, values: dict[str, FloatArray]) -> NDArray[np.bool_]:
+    """Stop at values that cannot be; tells which rows have a score, shape (n,)."""
+    known = ~np.isnan(values["score"])
     for name, column in values.items():
         if name == "score":
-            bad = np.isnan(column)
+            bad = ~known & ~np.isnan(values["posterior"])
         elif name == TARGET_ALPHA:
-            bad = ~((column > 0) & (column < 1))
+            bad = known & ~((column > 0) & (column < 1))
         else:
-            bad = ~((column >= 0) & (column <= 1))
+            bad = known & ~((column >= 0) & (column <= 1))
         if bad.any():
             raise chunk.error(name, "has no value that it could have", int(bad.argmax()))
+    return known
 
 
 def _checked_target(chunk: Chunk, column: FloatArray, before: float | None) -> float | None:

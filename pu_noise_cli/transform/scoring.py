@@ -28,6 +28,7 @@ class ScoreModel:
     scaling: Scaling | None = None
     model: Model | None = None
     lower_is_positive: bool = False  # of a column used as the score
+    skip_missing: bool = False  # of one: rows without a value have no score
     labeled_negatives: bool = False  # the classifier learned to find negatives
 
     def features(self, chunk: Chunk, threads: int) -> Matrix:
@@ -39,7 +40,9 @@ class ScoreModel:
         """Scores of rows that the model was not trained on, shape (n,)."""
         if self.model is None:
             values = self.encoding.encode(chunk)[:, 0]
-            return _as_scores(chunk, self.encoding, values, self.lower_is_positive)
+            if not self.skip_missing:
+                _check_known(chunk, self.encoding, values)
+            return -values if self.lower_is_positive else values
         return self.turned(self.model.predict(self.features(chunk, threads), threads))
 
     def turned(self, scores: Scores) -> Scores:
@@ -47,13 +50,15 @@ class ScoreModel:
         return 1 - scores if self.labeled_negatives else scores
 
 
-def _as_scores(chunk: Chunk, encoding: Encoding, values: Scores, lower_is_positive: bool) -> Scores:
+def _check_known(chunk: Chunk, encoding: Encoding, values: Scores) -> None:
     missing = np.isnan(values)
     if missing.any():
-        remedy = "; a score needs one (--transform learns a score that copes with missing values)"
+        remedy = (
+            "; a score needs one: --missing-score skip leaves such rows without a posterior, "
+            "--transform learns a score that copes with missing values"
+        )
         column = encoding.columns[0].name
         raise chunk.error(column, "has no value", int(missing.argmax()), remedy)
-    return -values if lower_is_positive else values
 
 
 class TrainingFile(NamedTuple):
@@ -92,6 +97,6 @@ class HonestScorer:
             trained_row = self.places[mine, 1] - chunk.first_row
             here = (trained_row >= 0) & (trained_row < n)
             scores[trained_row[here]] = self.scores[mine][here]
-            if np.isnan(scores).any():
+            if np.isnan(scores).any() and not self.model.skip_missing:
                 raise InputError(f"{chunk.file}: has changed while it was read")
             yield chunk, scores

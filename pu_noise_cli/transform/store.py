@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from ..archive import read_archive, sketch_arrays, sketch_of, write_archive
 from ..encoding import Encoding
-from ..errors import InputError
+from ..errors import InputError, UsageError
 from ..rows import USUAL_SETS
 from ..sketch import NEGATIVE, SETS, Sketch
 from . import CLASSIFIERS
@@ -31,6 +31,16 @@ class StoredModel:
     sketch: Sketch | None = None  # of the honest scores, by which new rows are calibrated
     scorer: HonestScorer | None = None  # for the tables it was trained on
 
+    def skipping(self, missing: bool | None) -> StoredModel:
+        """The same, told whether rows without a score are skipped; None leaves it as it is."""
+        if missing is None:
+            return self
+        if self.model.model is not None:
+            raise UsageError("--missing-score is for a score column; this score was learned")
+        model = replace(self.model, skip_missing=missing)
+        scorer = None if self.scorer is None else replace(self.scorer, model=model)
+        return replace(self, model=model, scorer=scorer)
+
 
 def save_model(stored: StoredModel, file: BinaryIO) -> None:
     """Write a model."""
@@ -43,6 +53,8 @@ def save_model(stored: StoredModel, file: BinaryIO) -> None:
     }
     if model.labeled_negatives:
         header["labeled_negatives"] = True
+    if model.skip_missing:
+        header["skip_missing"] = True
     if stored.sketch is not None:
         header["level"] = stored.sketch.level
         arrays |= _prefixed("sketch.", sketch_arrays(stored.sketch))
@@ -79,12 +91,13 @@ def load_model(name: str, file: BinaryIO) -> StoredModel:
 def _score_model(header: dict[str, Any], arrays: Arrays) -> ScoreModel:
     encoding = Encoding.from_json(header["encoding"])
     kind, turned = header["classifier"], header["lower_is_positive"]
-    if type(turned) is not bool:
-        raise TypeError("lower_is_positive is true or false")
+    skip = header.get("skip_missing", False)
+    if type(turned) is not bool or type(skip) is not bool:
+        raise TypeError("lower_is_positive and skip_missing are true or false")
     if kind is None:
         if [column.kind for column in encoding.columns] != ["number"]:
             raise ValueError("the score is one column of numbers")
-        return ScoreModel(encoding, lower_is_positive=turned)
+        return ScoreModel(encoding, lower_is_positive=turned, skip_missing=skip)
     scaling = Scaling.from_arrays(_part(arrays, "scaling."))
     scaling.check(len(encoding.feature_names))
     negatives = header.get("labeled_negatives", False)

@@ -17,6 +17,7 @@ from ..errors import InputError, UsageError
 from ..notices import Notice, declare
 from ..rows import Chunk, Rows
 from ..sketch import NEGATIVE, SETS, UNLABELED, IntArray
+from ..spikes import LONE_VALUE, lone_in_column
 from . import CLASSIFIERS
 from .base import Fit, Progress, Training
 from .crossfit import FOLDS, cross_fit
@@ -44,6 +45,7 @@ class TransformSettings:
     classifier: str = "standard"
     train: bool | None = None  # False: the one feature is the score; None: if there is just one
     lower_is_positive: bool = False
+    skip_missing: bool | None = None  # rows without a score, where a column is it; None: they stop
     labeled_negatives: bool = False  # a learned score is then turned round
     decoys: bool = False  # the labeled negatives are to look like the others
     max_train_rows: int = 100_000
@@ -104,7 +106,7 @@ def train(
     )
     if _is_score(encoding, settings):
         as_it_is = scorer(
-            model=ScoreModel(encoding, lower_is_positive=settings.lower_is_positive),
+            model=_column_as_score(encoding, settings),
             places=np.empty((0, 2), np.int64),
             scores=np.empty(0),
         )
@@ -138,7 +140,7 @@ def train(
     telling: tuple[str, ...] = ()
     if settings.decoys:
         telling = telling_features(training, fit.scores, encoding.feature_names)
-    notices += _leaks(encoding, training)
+    notices += _odd_columns(encoding, raw, training)
     return trained(scorer=learned, notices=tuple(notices), telling=telling)
 
 
@@ -164,16 +166,20 @@ def _files(rows: Rows, seen: Mapping[tuple[int, str], int]) -> tuple[tuple[Train
     return tuple(tables)
 
 
-def check_sizes(names: str | Sequence[str], counts: Sequence[int] | IntArray) -> None:
+def check_sizes(
+    names: str | Sequence[str], counts: Sequence[int] | IntArray, missing: int = 0
+) -> None:
     """Stop where a set is too small to say anything; `names` are the file's, or each set's.
 
-    There need be no known negatives and, where there are, no unlabeled rows.
+    There need be no known negatives and, where there are, no unlabeled rows. `missing` rows were
+    not counted, as they have no score.
     """
     names = [names] * len(SETS) if isinstance(names, str) else names
     for code, (kind, count) in enumerate(zip(SETS, counts, strict=True)):
         absent = count == 0 and (code == NEGATIVE or (code == UNLABELED and counts[NEGATIVE] > 0))
         if count < MIN_ROWS and not absent:
-            raise InputError(f"{names[code]}: {count} {kind} rows; at least {MIN_ROWS} are needed")
+            rows = f"{kind} rows with a score" if missing else f"{kind} rows"
+            raise InputError(f"{names[code]}: {count} {rows}; at least {MIN_ROWS} are needed")
 
 
 def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
@@ -188,6 +194,8 @@ def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
             "choose it with --score-column"
         )
     as_is = can and settings.train is not True
+    if settings.skip_missing is not None and not as_is:
+        raise UsageError("--missing-score is for a score column; a transform copes with gaps")
     if settings.lower_is_positive and not as_is:
         raise UsageError("--lower-is-positive is for a score column; a transform learns its sign")
     if as_is and settings.only_to_learn:
@@ -196,6 +204,14 @@ def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
             "is used as the score, and no score is learned (--transform would)"
         )
     return as_is
+
+
+def _column_as_score(encoding: Encoding, settings: TransformSettings) -> ScoreModel:
+    return ScoreModel(
+        encoding,
+        lower_is_positive=settings.lower_is_positive,
+        skip_missing=settings.skip_missing is True,
+    )
 
 
 def _group_names(rows: Rows, chunks: list[Chunk]) -> pa.Array | None:
@@ -208,6 +224,16 @@ def _group_numbers(names: pa.Array | None) -> NDArray[np.int64] | None:
     if names is None:
         return None
     return np.asarray(names.dictionary_encode().indices).astype(np.int64)
+
+
+def _odd_columns(encoding: Encoding, raw: NDArray[np.float64], training: Training) -> list[Notice]:
+    """Columns of the matrix, shape (n, d), in which a value stands apart or that leak labels."""
+    numbers = {column.name for column in encoding.columns if column.kind == "number"}
+    notices = []
+    for name, values in zip(encoding.feature_names, raw.T, strict=True):
+        if name in numbers and (found := lone_in_column(values, training.labeled)) is not None:
+            notices.append(LONE_VALUE(found.told(f"in column {name!r} the value")))
+    return [*notices, *_leaks(encoding, training)]
 
 
 def _leaks(encoding: Encoding, training: Training) -> list[Notice]:

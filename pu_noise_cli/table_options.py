@@ -1,0 +1,80 @@
+"""Groups of options of commands that read tables which others have made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from .parameters import Common, LazyChoice, NameList, NameLists, option
+
+if TYPE_CHECKING:
+    from .tables import Table
+
+
+def _kinds() -> Iterable[str]:
+    from .files import KINDS
+
+    return KINDS
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputFormat(Common):
+    """Commands that read tables which others have made."""
+
+    input_format: str | None = option(
+        "--input-format",
+        "Input",
+        "What the tables are, whatever their names say.",
+        type=LazyChoice(_kinds),
+    )
+
+    def open_table(self, name: str) -> Table:
+        """A table of the user's, of the format that it is said to have."""
+        from .tables import open_table
+
+        return open_table(name, self.input_format)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CarriedColumns(Common):
+    """Commands whose output has columns of their input."""
+
+    id_column: NameLists = option(
+        "--id-column",
+        "Columns",
+        "Column of row ids, kept as written, or several that are an id together; by default rows "
+        "are numbered.",
+        metavar="A,B,...",
+        type=NameList(),
+        multiple=True,
+    )
+    keep_columns: NameLists = option(
+        "--keep-columns",
+        "Columns",
+        "Columns that the outputs are to have too, as written; they are no features unless named "
+        "as such.",
+        metavar="A,B,...",
+        type=NameList(),
+        multiple=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MissingScore(Common):
+    """Commands that may use a column as the score."""
+
+    missing_score: str | None = option(
+        "--missing-score",
+        "Score",
+        "Where a column is the score and a row has no value there: stop, or skip the row, which "
+        "then has no posterior and counts nowhere.  [default: stop]",
+        type=click.Choice(["stop", "skip"]),
+    )
+
+    @property
+    def skip_missing(self) -> bool | None:
+        """Whether to skip rows without a score, where that was said."""
+        return None if self.missing_score is None else self.missing_score == "skip"

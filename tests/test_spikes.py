@@ -1,0 +1,147 @@
+"""Values that too many rows share, in scores and features; ordinary scores give no warning."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pu_noise_cli.diagnosis import Case, diagnose
+from pu_noise_cli.estimators import Estimate
+from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.spikes import lone_in_column
+
+CODES = {"lone-value", "saturated-score"}
+
+
+def drawn(shape, seed: int, n_labeled: int = 1000, n_unlabeled: int = 5000) -> list[np.ndarray]:
+    """Scores of labeled and unlabeled rows: Gaussians, of which a function makes something."""
+    rng = np.random.default_rng(seed)
+    samples = []
+    for n, share in ((n_labeled, 0.9), (n_unlabeled, 0.1)):
+        positive = rng.random(n) < share
+        samples.append(np.asarray(shape(rng.normal(size=n) + 2 * positive, positive, rng)))
+    return samples
+
+
+def due(labeled: np.ndarray, unlabeled: np.ndarray) -> dict[str, str]:
+    """The warnings of this kind, with their messages."""
+    found = diagnose(Case(Sketch.of(labeled, unlabeled), Estimate(0.1, 0.9)))
+    return {notice.code: notice.message for notice in found if notice.code in CODES}
+
+
+ORDINARY = {
+    "normal": lambda z, y, rng: z,
+    "share": lambda z, y, rng: 1 / (1 + np.exp(2 - 2 * z)),
+    "whole numbers": lambda z, y, rng: np.round(10 * z),
+    "few whole numbers": lambda z, y, rng: np.round(2 * z),
+    "counts": lambda z, y, rng: rng.poisson(2 + 6 * y).astype(float),
+    "phred": lambda z, y, rng: np.round(-10 * np.log10(rng.beta(1, 1 + 20 * y) + 1e-4)),
+    "lognormal": lambda z, y, rng: np.exp(z),
+    "bounded": lambda z, y, rng: np.where(
+        y, rng.uniform(0.4, 1, len(z)), rng.uniform(0, 0.8, len(z))
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ORDINARY)
+def test_ordinary_scores_give_no_warning(case):
+    for seed in range(20):
+        assert due(*drawn(ORDINARY[case], seed, 1000 if seed % 2 else 100)) == {}, seed
+
+
+SATURATED = {
+    "cut off": lambda z, y, rng: np.minimum(z, 2.5),
+    "rounded share": lambda z, y, rng: np.round(1 / (1 + np.exp(2 - 4 * z)), 3),
+    "a wall": lambda z, y, rng: np.where(rng.random(len(z)) < 0.01, 6.0, z),
+    "no more labeled rows at the top": lambda z, y, rng: np.where(
+        rng.random(len(z)) < 0.08, rng.uniform(3, 5, len(z)), np.minimum(z, 3 - rng.random(len(z)))
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SATURATED)
+def test_a_score_that_runs_into_a_wall_is_told(case):
+    for seed in range(20):
+        assert "saturated-score" in due(*drawn(SATURATED[case], seed)), seed
+
+
+@pytest.mark.parametrize("code", [-1, -999, 99])
+@pytest.mark.parametrize("share", [0.02, 0.4])
+def test_a_code_for_a_missing_value_is_told(code, share):
+    def shape(z, y, rng):
+        return np.where(rng.random(len(z)) < share, code, 1 / (1 + np.exp(-z)))
+
+    for seed in range(10):
+        message = due(*drawn(shape, seed))["lone-value"]
+        assert f"the score {code} and all others one of 0." in message
+        assert f"(--na {code})" in message
+
+
+def test_the_only_negative_value_is_told_however_near():
+    def shape(z, y, rng):
+        return np.where(rng.random(len(z)) < 0.02, -1, np.abs(np.round(10 * z)))
+
+    assert "lone-value" in due(*drawn(shape, 0))
+
+
+def test_a_zero_far_below_is_a_code_and_one_among_others_is_not():
+    rng = np.random.default_rng(0)
+    values, labeled = rng.normal(50, 5, 3000), rng.random(3000) < 0.2
+    values[:60] = 0
+    assert lone_in_column(values, labeled).value == 0
+    assert lone_in_column(values - 50, labeled).value == -50
+    assert lone_in_column(np.maximum(values - 50, 0), labeled) is None  # many zeros, none apart
+    assert lone_in_column(values + 0.5, labeled) is None  # a code is a whole number
+    assert lone_in_column(np.full(10, np.nan), labeled[:10]) is None
+
+
+def test_a_code_in_a_feature_is_told_by_every_command(punoise, frames, tmp_path):
+    options = []
+    for frame, name in zip(frames, ("labeled", "unlabeled"), strict=True):
+        frame = frame.assign(b=frame["b"].where(np.arange(len(frame)) % 9 > 0, -99))
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        options += [f"--{name}", tmp_path / f"{name}.csv"]
+    options += ["--classifier", "logistic"]
+    said = "in column 'b' the value -99"
+    result = punoise("transform", *options, "--out", tmp_path / "scores.parquet")
+    assert said in result.err
+    assert "[lone-value]" in result.err
+    for source in (options, ["--scores", tmp_path / "scores.parquet"]):
+        warnings = punoise("estimate-prior", *source).prior["warnings"]
+        assert [w["code"] for w in warnings if said in w["message"]] == ["lone-value"]
+    named = punoise("estimate-prior", *options, "--na", "-99").prior["warnings"]
+    assert "lone-value" not in [w["code"] for w in named]
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "decimal"])
+def test_na_is_compared_as_the_file_has_it(kind, punoise, frames, tmp_path):
+    """-9.9 is another number in single precision; still no value of it is left."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {"float32": pa.float32(), "float16": pa.float16(), "decimal": pa.decimal128(9, 3)}
+    options = []
+    for frame, name in zip(frames, ("labeled", "unlabeled"), strict=True):
+        column = frame["b"].round(2).where(np.arange(len(frame)) % 9 > 0, -9.9)
+        values = np.asarray(column, np.float16) if kind == "float16" else column
+        table = pa.table({"a": frame["a"], "b": pa.array(values).cast(kinds[kind])})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+        options += [f"--{name}", tmp_path / f"{name}.parquet"]
+    out = ["--classifier", "logistic", "--out", tmp_path / "s.tsv"]
+    assert punoise("transform", *options, "--na", "-9.9", *out).err.count("warning") == 0
+    assert "na-not-found" in punoise("transform", *options, "--na", "-9.8", *out).err
+
+
+def test_na_is_compared_as_a_number_in_categories_too(punoise, frames, tmp_path):
+    codes = {}
+    for missing in ("-1.0", ""):
+        options = []
+        for frame, name in zip(frames, ("labeled", "unlabeled"), strict=True):
+            kind = np.resize([missing, "x", "y", "7"], len(frame))
+            frame.assign(kind=kind).to_csv(tmp_path / f"{name}.csv", index=False)
+            options += [f"--{name}", tmp_path / f"{name}.csv"]
+        out = tmp_path / "s.tsv"
+        punoise("transform", *options, "--na", "-1", "--classifier", "logistic", "--out", out)
+        codes[missing] = pd.read_csv(out, sep="\t")["score"]
+    np.testing.assert_array_equal(codes["-1.0"], codes[""])
