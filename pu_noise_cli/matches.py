@@ -167,8 +167,10 @@ class Confidence:
     @classmethod
     def of(cls, matches: Matches, calibration: Calibration) -> Confidence:
         """By the calibration of their scores."""
+        decoys, targets = (int(of.sum()) for of in (matches.labeled, ~matches.labeled))
+        wrong = (1 - calibration.shares.alpha) * targets
         pep = 1 - posterior_between(calibration, matches.score)
-        return cls(matches, calibration, pep, _q_values(matches, pep))
+        return cls(matches, calibration, pep, _q_values(matches, wrong / max(decoys, 1)))
 
     def accepted(self, rate: float) -> int:
         """How many targets are accepted at a rate of false discoveries."""
@@ -187,18 +189,22 @@ def posterior_between(calibration: Calibration, scores: FloatArray) -> FloatArra
     return np.asarray(1 / (1 + np.exp(-logit)))
 
 
-def _q_values(matches: Matches, pep: FloatArray) -> FloatArray:
-    """The mean PEP of all targets that score as high or higher, shape (n,).
+def _q_values(matches: Matches, per_decoy: float) -> FloatArray:
+    """The least rate of false discoveries at which each match is accepted, shape (n,).
 
-    PEPs fall as scores rise, so that mean is least where no more targets are accepted than must be.
+    Above a score there are so many wrong targets per decoy; one decoy more is counted, as the
+    threshold may lie just above it. From one decoy to the next that rate is the same for all
+    targets: between these steps q-values are read off the line, or hundreds would tie.
     """
     order = np.argsort(-matches.score, kind="stable")
-    target = ~matches.labeled[order]
-    wrong, accepted = np.cumsum(pep[order] * target), np.cumsum(target)
-    score = matches.score[order]
-    last = np.searchsorted(-score, -score, side="right") - 1  # of those that tie with it
-    rate = wrong[last] / np.maximum(accepted[last], 1)
-    rate = np.where(accepted[last] > 0, rate, pep[order])
+    score, decoy = matches.score[order], matches.labeled[order]
+    ends = np.flatnonzero(np.append(score[1:] != score[:-1], True))  # scores that tie go together
+    decoys, targets = np.cumsum(decoy)[ends], np.cumsum(~decoy)[ends]
+    rate = np.minimum(per_decoy * (decoys + 1) / np.maximum(targets, 1), 1.0)
+    least = np.minimum.accumulate(rate[::-1])[::-1]
+    steps = np.flatnonzero(np.append(least[1:] > least[:-1], True))
+    places = np.concatenate([[0.0], targets[steps]])
+    between = np.interp(targets, places, np.concatenate([[least[0] / 2], least[steps]]))
     q_value = np.empty(len(order))
-    q_value[order] = np.maximum.accumulate(rate)
+    q_value[order] = np.repeat(between, np.diff(ends, prepend=-1))
     return q_value
