@@ -1,9 +1,10 @@
 """Peptide-spectrum matches with known truth, as a search engine writes them into a .pin file.
 
-A spectrum has a correct peptide in the database or has none. Each of its candidates, the correct one
-and the best wrong one of the targets and of the decoys, has the scores of a search engine; either the
-best of all is reported (`concatenated`) or the best target and the best decoy (`separate`). Wrong
-targets and decoys are drawn from one distribution, unless they are made to differ.
+A spectrum has a correct peptide in the database or has none. Each of its candidates, the correct
+one and the best wrong one of the targets and of the decoys, has the scores of a search engine;
+either the best of all is reported (`concatenated`) or the best target and the best decoy
+(`separate`). Wrong targets and decoys are drawn from one distribution, unless they are made to
+differ.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _spectra(rng: Rng, count: int) -> pd.DataFrame:
 def _candidates(
     rng: Rng, spectra: pd.DataFrame, level: Difficulty | None, like: str
 ) -> dict[str, np.ndarray]:
-    """Features of one candidate of each spectrum: correct ones of a level, or the best wrong ones."""
+    """Features of a candidate of each spectrum: correct ones of a level, or the best wrong ones."""
     n = len(spectra)
     quality = np.zeros(n) if level is None else level.shift * rng.gamma(6, 1 / 6, n)
     common = rng.normal(0, 0.6, n)  # what makes the scores of a match agree with each other

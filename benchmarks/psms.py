@@ -3,8 +3,8 @@
 python benchmarks/psms.py --mokapot VENV/bin/mokapot --repeats 20
 python benchmarks/psms.py --decoys shuffled --repeats 10
 
-Both read the same file in the same run, one after the other, with one thread each. mokapot 0.10 needs
-older packages than punoise does, in an environment of its own:
+Both read the same file in the same run, one after the other, with one thread each. mokapot 0.10
+needs older packages than punoise does, in an environment of its own:
 pip install mokapot 'numpy<2' 'pandas<2.2' 'scikit-learn<1.6' 'scipy<1.13'
 """
 

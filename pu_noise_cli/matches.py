@@ -25,7 +25,7 @@ from .sketch import BoolArray, FloatArray, IntArray, Sketch
 Keys = NDArray[np.uint64]
 JOINT = "\x1f"  # between the parts of a key
 SPECTRUM = "spectrum"
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIXERS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 LEAST = 1e-12  # of a PEP, whose odds must be finite
 LOW = 0.5  # the share of decoys whose scores are called low
 UNLIKELY = 2.5  # standard deviations between targets and decoys there
@@ -54,8 +54,7 @@ class Matches:
 
     def best(self, key: str) -> Matches:
         """The best match for each value of a key; of equal ones any, be it target or decoy."""
-        lot = self.row.astype(np.uint64) * GOLDEN
-        order = np.lexsort((lot, -self.score, self.keys[key]))
+        order = np.lexsort((_lots(self.row), -self.score, self.keys[key]))
         ordered = self.keys[key][order]
         first = np.ones(len(order), bool)
         first[1:] = ordered[1:] != ordered[:-1]
@@ -75,6 +74,14 @@ class Matches:
             np.concatenate([part.labeled for part in parts]),
             {key: np.concatenate([part.keys[key] for part in parts]) for key in parts[0].keys},
         )
+
+
+def _lots(row: IntArray) -> Keys:
+    """Numbers as good as random, the same for the same rows, shape (n,)."""
+    lot = row.astype(np.uint64) * MIXERS[0]
+    for mixer in MIXERS:
+        lot = (lot ^ (lot >> np.uint64(29))) * mixer
+    return lot ^ (lot >> np.uint64(32))
 
 
 class MatchFinder:
@@ -203,8 +210,8 @@ def _q_values(matches: Matches, per_decoy: float) -> FloatArray:
     rate = np.minimum(per_decoy * (decoys + 1) / np.maximum(targets, 1), 1.0)
     least = np.minimum.accumulate(rate[::-1])[::-1]
     steps = np.flatnonzero(np.append(least[1:] > least[:-1], True))
-    places = np.concatenate([[0.0], targets[steps]])
-    between = np.interp(targets, places, np.concatenate([[least[0] / 2], least[steps]]))
+    places, first = np.unique(np.append(0, targets[steps]), return_index=True)
+    between = np.interp(targets, places, np.append(least[0] / 2, least[steps])[first])
     q_value = np.empty(len(order))
     q_value[order] = np.repeat(between, np.diff(ends, prepend=-1))
     return q_value
