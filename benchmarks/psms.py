@@ -82,7 +82,11 @@ def measure(args: argparse.Namespace, difficulty: str, seed: int) -> dict[str, A
         found["punoise"] |= figures(read_ours(folder / "ours/psms.tsv"), OURS, truth)
         found["punoise"]["warned"] = WARNING in [entry["code"] for entry in prior["warnings"]]
         if args.mokapot:
-            found["mokapot"] = run([args.mokapot, str(pin), "-d", str(folder / "theirs")])
+            try:
+                found["mokapot"] = run([args.mokapot, str(pin), "-d", str(folder / "theirs")])
+            except RuntimeError as error:  # where no single feature accepts anything, it stops
+                print(f"{difficulty} {seed}: {str(error)[-60:]}", file=sys.stderr)
+                return {"difficulty": difficulty, "seed": seed, **found}
             written = pd.read_csv(folder / "theirs/mokapot.psms.txt", sep="\t")
             found["mokapot"] |= figures(written, THEIRS, truth)
     return {"difficulty": difficulty, "seed": seed, **found}
@@ -94,6 +98,7 @@ def report(results: list[dict[str, Any]]) -> None:
     for result in results:
         by[result["difficulty"]].append(result)
     names = [name for name in ("punoise", "mokapot") if name in results[0]]
+    results = [result for result in results if all(name in result for name in names)]
     print(
         "| matches | program | repeats | accepted | wrong of these, % | PEP error | mean PEP - π0 |"
     )

@@ -245,7 +245,8 @@ def _verdict(chunk: Chunk, i: int, row: dict[str, str]) -> Verdict:
         return value
 
     if row["set"] not in SETS:
-        raise chunk.error("set", f"has {shown(row['set'])}", i)
+        remedy = f"; rows to verify are {' or '.join(SETS)}"
+        raise chunk.error("set", f"has {shown(row['set'])}", i, remedy)
     word = row["verdict"].lower()
     if word not in (*YES, *NO, ""):
         remedy = "; a verdict is yes/no or 1/0, and stays empty where unsure"

@@ -79,7 +79,9 @@ def estimate_prior(
         answer = replace(answer, alpha_ci=ANYTHING, beta_ci=beta_ci, draws=None)
         estimates[answering], case = answer, replace(case, estimate=answer)
     if audit is not None:
-        answering, answer = METHOD, informed(answer, audit, sketch, settings)
+        of_class = audit.turned() if settings.labeled_negatives else audit
+        answer = informed(answer, of_class, sketch, settings)
+        answering, answer = METHOD, replace(answer, notices=audit.notices(settings.seed))
         estimates[answering], case = answer, replace(case, estimate=answer)
     alpha_max, beta_min = limits(sketch.without_negatives())
     curve_of = estimates.get(CURVE_METHOD)

@@ -312,8 +312,9 @@ class Prior:
             return ["alpha  not estimated", "beta   not estimated"]
         alpha = shown_share(self.answer.alpha, self.answer.alpha_ci)
         beta = shown_share(self.answer.beta, self.answer.beta_ci)
+        of = "rows of the population" if self.n_unlabeled == 0 else "unlabeled rows"
         lines = [
-            f"alpha  {alpha}  of the unlabeled rows are positive",
+            f"alpha  {alpha}  of the {of} are positive",
             f"beta   {beta}  of the labeled rows are {self.labeled_class}",
             *(f"{name:<7}{text}" for name, text in self.certainty().items()),
         ]

@@ -60,6 +60,21 @@ class Audit:
         """The rows that have a verdict."""
         return [verdict for verdict in self.verdicts if verdict.positive is not None]
 
+    def turned(self) -> Audit:
+        """The same with negatives in the place of positives."""
+        verdicts = [
+            verdict._replace(
+                posterior=1 - verdict.posterior,
+                positive=None if verdict.positive is None else not verdict.positive,
+            )
+            for verdict in self.verdicts
+        ]
+        unlabeled, labeled = (
+            counts and replace(counts, positive=counts.checked - counts.positive)
+            for counts in self.counts
+        )
+        return Audit(tuple(verdicts), self.rows, (unlabeled, labeled))
+
     def to_json(self, seed: int) -> dict[str, Any]:
         """The audit as PRIOR.json has it."""
         return {"calibration_p": self.calibration(seed), "strata": self.strata()}
@@ -160,7 +175,6 @@ def informed(by_scores: Estimate, audit: Audit, sketch: Sketch, settings: Settin
         alpha_ci_sampling=alpha_ci if unlabeled is not None else by_scores.alpha_ci_sampling,
         assumed=by_scores.assumed if unlabeled is None else None,
         draws=tuple((float(a), float(max(a, b))) for a, b in pairs),
-        notices=audit.notices(settings.seed),
     )
 
 

@@ -1,19 +1,22 @@
-"""Reports for tests: of a plain sample, of one full of hostile text, and of several samples.
+"""Reports for tests: of all kinds of samples, of one full of hostile text, and of several.
 
 What takes time is made once; none of it can be changed.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 from functools import cache
+from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
 
-from pu_noise_cli.calibration import Calibration, calibrate
+from pu_noise_cli.calibration import Calibration, Shares, calibrate
 from pu_noise_cli.errors import InputError
-from pu_noise_cli.estimation import estimate_prior, failed_prior
+from pu_noise_cli.estimation import estimate_prior, failed_prior, stated_prior
 from pu_noise_cli.estimators import Settings
 from pu_noise_cli.notices import Notice
 from pu_noise_cli.prior import Prior
@@ -62,6 +65,34 @@ def sketch(n_labeled: int = 300, n_unlabeled: int = 1000) -> Sketch:
 
 
 @cache
+def with_negatives() -> Sketch:
+    """The same with known negatives, some of which score beyond all other rows."""
+    rng, plain = np.random.default_rng(12), sketch()
+    known = np.concatenate([rng.beta(2, 5, 198), [0.0, 1.0]])
+    labeled, unlabeled = (np.repeat(plain.scores, n) for n in (plain.labeled, plain.unlabeled))
+    return Sketch.of(labeled, unlabeled, known)
+
+
+@cache
+def without_unlabeled() -> Sketch:
+    """Labeled rows, of which 9 in 10 are positive, and known negatives."""
+    found = with_negatives()
+    counts = found.counts * np.array([0, 1, 1])
+    return Sketch(found.edges[counts.any(1)], counts[counts.any(1)])
+
+
+@cache
+def decoys() -> Sketch:
+    """Labeled rows of which 95 % are negatives, and unlabeled ones of which 30 % are positive."""
+    rng = np.random.default_rng(13)
+
+    def draw(n: int, share: float) -> np.ndarray:
+        return np.where(np.arange(n) < share * n, rng.beta(6, 2, n), rng.beta(2, 6, n))
+
+    return Sketch.of(draw(400, 0.05), draw(1000, 0.3))
+
+
+@cache
 def few_positives() -> Sketch:
     """Scores of unlabeled rows of which 0.2 % are positive."""
     rng = np.random.default_rng(5)
@@ -71,6 +102,17 @@ def few_positives() -> Sketch:
 @cache
 def prior(found: Sketch, method: str = "auto", sample: str | None = None) -> Prior:
     return estimate_prior(found, method, Settings(), sample=sample)
+
+
+@cache
+def prior_of_decoys() -> Prior:
+    return estimate_prior(decoys(), "auto", Settings(labeled_negatives=True))
+
+
+def stated(found: Sketch, alpha: float, beta: float, labeled_negatives: bool = False) -> Prior:
+    """A prior of the user's own."""
+    shares = Shares(alpha, beta, labeled_negatives=labeled_negatives)
+    return stated_prior(found, shares, 0, None, ())
 
 
 def failed(message: str = "labeled.csv: the table has no rows") -> Prior:
@@ -147,3 +189,34 @@ def compared(names: tuple[str, ...]) -> list[Sample]:
         answer = replace(known.answer, alpha=alpha, alpha_ci=(alpha / 2, (1 + alpha) / 2))
         found.append(Sample(name, replace(known, sample=name, answer=answer)))
     return [*found, Sample("failed", failed())]
+
+
+# What stands in a page
+
+
+class Outline(HTMLParser):
+    """The elements of a page with their attributes, and the text outside of scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict]] = []
+        self.texts: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        if self.elements and self.elements[-1][0] not in ("script", "style"):
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split()).replace("\u00a0", " ")
+
+
+def data_of(page: str) -> dict[str, dict]:
+    """The data of the charts by name."""
+    found = re.findall(r'<script type="application/json" id="data-(.*?)">(.*?)</script>', page)
+    return {name: json.loads(value) for name, value in found}

@@ -264,6 +264,7 @@ def test_rows_are_found_by_number_where_ids_repeat(drawn, punoise, scores):
         ("id", "nobody", "has no unlabeled row with the id 'nobody'"),
         ("set", "labeled", "has no labeled row"),
         ("set", "both", "column 'set' has 'both' in row 1"),
+        ("set", "negative", "has 'negative' in row 1; rows to verify are unlabeled or labeled"),
         ("verdict", "maybe", "column 'verdict' has 'maybe' in row 1; a verdict is yes/no"),
         ("stratum", "x", "column 'stratum' has 'x' in row 1"),
         ("stratum", "1e12", "column 'stratum' has '1e12' in row 1"),
@@ -323,3 +324,92 @@ def test_documents_without_an_audit_are_still_read(punoise, scores, prior, tmp_p
     old.write_text(json.dumps(document))
     punoise("posterior", "--scores", scores, "--prior", old, "--out", tmp_path / "p.tsv")
     validated(json.loads(Path(prior).read_text()))
+
+
+# Known negatives
+
+
+@pytest.fixture
+def negatives(scores, tmp_path) -> str:
+    """The scores with 200 known negatives more, whose ids are those of unlabeled rows."""
+    table = pd.read_csv(scores, sep="\t")
+    score = np.random.default_rng(4).beta(2, 5, 200)
+    known = pd.DataFrame({"id": table["id"][100:300], "set": "negative", "score": score})
+    path = str(tmp_path / "three.tsv")
+    # before the others, between them and after: that is how one table may have them
+    parts = [known[:50], table[:250], known[50:100], table[250:], known[100:]]
+    pd.concat(parts).to_csv(path, sep="\t", index=False)
+    return path
+
+
+def test_known_negatives_are_neither_drawn_nor_counted(punoise, negatives, tmp_path):
+    source, prior = ("--scores", negatives), str(tmp_path / "p.json")
+    punoise("estimate-prior", *source, "--out", prior)
+    path = str(tmp_path / "audit.tsv")
+    many = ("--rows", 290, "--labeled-rows", 90, "--out", path)
+    punoise("audit", *source, "--prior", prior, *many)
+    audit = pd.read_csv(path, sep="\t", dtype={"verdict": object})
+    assert audit["set"].value_counts().to_dict() == {"unlabeled": 290, "labeled": 90}
+    assert audit["weight"].groupby(audit["set"]).sum().round(6).to_dict() == {
+        "labeled": 100,
+        "unlabeled": 300,
+    }
+    table = pd.read_csv(negatives, sep="\t")
+    there = table.iloc[audit["row"] - 1]
+    assert (there["set"].to_numpy() == audit["set"]).all()
+    assert (there["id"].to_numpy() == audit["id"]).all()
+    audit["verdict"] = np.where(audit["id"].str[1:].astype(int) < 190, "yes", "no")
+    # without its number a row is found by its id, which a known negative may have as well
+    audit.drop(columns="row").to_csv(path, sep="\t", index=False)
+    found = punoise("estimate-prior", *source, "--verdicts", path).prior
+    assert found["n_verdicts"] == 380
+    assert found["n_negatives"] == 200
+    assert found["alpha"] == pytest.approx(0.3, abs=0.02)
+
+
+def test_columns_stand_beside_the_rows_of_three_tables(punoise, frames, tables, tmp_path):
+    labeled, unlabeled = frames
+    known = unlabeled.iloc[200:].assign(b=0.0)
+    known.to_csv(tmp_path / "negatives.csv", index=False)
+    three = (*tables, "--negatives", tmp_path / "negatives.csv")
+    scores, prior, out = (str(tmp_path / name) for name in ("s.parquet", "p.json", "audit.csv"))
+    punoise("transform", *three, "--score-column", "a", "--out", scores)
+    punoise("estimate-prior", "--scores", scores, "--out", prior)
+    audit = ("audit", "--scores", scores, "--prior", prior, "--labeled-rows", 30, "--out", out)
+    punoise(*audit, *three, "--keep-columns", "a,b")
+    found = pd.read_csv(out)
+    assert found["a"].tolist() == pytest.approx(found["score"].tolist())
+    for name, frame in (("labeled", labeled), ("unlabeled", unlabeled)):
+        assert set(found["b"][found["set"] == name]) <= set(frame["b"])
+    said = punoise(*audit, *tables, "--keep-columns", "b", expect=2).err
+    assert "--negatives goes with scores of known negatives" in said
+
+
+# Labeled negatives
+
+
+def test_verdicts_of_labeled_negatives_point_to_positives(drawn, punoise, scores, tmp_path):
+    """The same rows, scored and labeled the other way round: what was positive is negative."""
+    path, audit = drawn("--labeled-rows", 30, rows=150)
+    audit.loc[audit["set"] == "labeled", "verdict"] = ["no"] * 3 + ["yes"] * 27
+    audit.to_csv(path, sep="\t", index=False)
+    plain = punoise("estimate-prior", "--scores", scores, "--verdicts", path).prior
+    table, turned = pd.read_csv(scores, sep="\t"), str(tmp_path / "turned.tsv")
+    table.assign(score=1 - table["score"]).to_csv(turned, sep="\t", index=False)
+    source = ("--scores", turned, "--labeled-are", "negatives")
+    audit["posterior"] = 1 - audit["posterior"]
+    audit["verdict"] = audit["verdict"].str.lower().map({"yes": "no", "no": "yes"})
+    audit.to_csv(path, sep="\t", index=False)
+    found = punoise("estimate-prior", *source, "--verdicts", path, "--out", tmp_path / "v.json")
+    assert "150 unlabeled rows" in found.err
+    prior = json.loads((tmp_path / "v.json").read_text())
+    assert prior["alpha"] == pytest.approx(1 - plain["alpha"])
+    assert prior["alpha_ci"] == pytest.approx([1 - end for end in reversed(plain["alpha_ci"])])
+    assert prior["beta"] == pytest.approx(plain["beta"])
+    assert prior["beta_ci"] == pytest.approx(plain["beta_ci"])
+    for ours, theirs in zip(prior["audit"]["strata"], plain["audit"]["strata"], strict=True):
+        assert ours["positive"] == theirs["verdicts"] - theirs["positive"]
+        assert ours["expected"] == pytest.approx(theirs["verdicts"] - theirs["expected"], abs=1e-5)
+    punoise(
+        "audit", "--scores", turned, "--prior", tmp_path / "v.json", "--out", tmp_path / "b.tsv"
+    )

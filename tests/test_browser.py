@@ -18,7 +18,16 @@ from browser import chromium, find_chromium
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="no Chromium on the PATH: the report is not seen in a browser"
 )
-CHARTS = {"plain": 11, "hostile": 11, "few": 12, "target": 11, "samples": 2}  # by page
+CHARTS = {  # by page
+    "plain": 11,
+    "hostile": 11,
+    "few": 12,
+    "target": 11,
+    "samples": 2,
+    "negatives": 11,
+    "without": 5,
+    "decoys": 11,
+}
 PHONE, DESK = 400, 1200
 
 
@@ -40,6 +49,13 @@ def pages(tmp_path_factory):
         "few": render(of(samples.few_positives())),
         "target": render(of(samples.sketch(), 0.05)),
         "samples": render_comparison(samples.compared(samples.HOSTILE)),
+        "negatives": render(of(samples.with_negatives())),
+        "without": render(
+            samples.content_of(
+                samples.without_unlabeled(), samples.stated(samples.without_unlabeled(), 0.2, 0.9)
+            )
+        ),
+        "decoys": render(samples.content_of(samples.decoys(), samples.prior_of_decoys())),
     }
     for name, page in made.items():
         (folder / f"{name}.html").write_text(page, encoding="utf-8")
@@ -103,7 +119,7 @@ def test_nothing_is_wider_than_the_window(name, width, browser, pages):
         assert outside == []
 
 
-@pytest.mark.parametrize("name", ["plain", "few", "target", "samples"])
+@pytest.mark.parametrize("name", sorted(set(CHARTS) - {"hostile"}))
 def test_every_chart_answers_the_pointer_with_a_value(name, browser, pages):
     with browser.page(pages[name]) as page:
         charts = page.js("Array.from(document.querySelectorAll('.chart'), c => c.id)")
@@ -166,7 +182,7 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["plain", "samples"])
+@pytest.mark.parametrize("name", ["plain", "samples", "negatives"])
 def test_text_and_marks_stand_out_in_light_and_dark(name, scheme, browser, pages):
     with browser.page(pages[name], scheme=scheme) as page:
         paper = page.js("getComputedStyle(document.documentElement).backgroundColor")

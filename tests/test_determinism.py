@@ -62,7 +62,7 @@ def test_a_score_does_not_depend_on_the_place_of_the_row(kernel: str) -> None:
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The options that name two tables; 3,000 labeled rows, more than 200,000 unlabeled ones."""
+    """The options that name three tables, of which the unlabeled one has over 200,000 rows."""
     folder = tmp_path_factory.mktemp("tables")
     rng = np.random.default_rng(0)
 
@@ -72,10 +72,16 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         frame.to_parquet(folder / name, row_group_size=30_000)
 
     write("labeled.parquet", 3000, 0.9)
+    write("negatives.parquet", 2000, 0.0)
     (folder / "unlabeled").mkdir()
     for i, n in enumerate(SIZES):
         write(f"unlabeled/{i}.parquet", n, 0.2)
-    return ["--labeled", f"{folder}/labeled.parquet", "--unlabeled", f"{folder}/unlabeled"]
+    files = {
+        "labeled": "labeled.parquet",
+        "negatives": "negatives.parquet",
+        "unlabeled": "unlabeled",
+    }
+    return [word for name, file in files.items() for word in (f"--{name}", f"{folder}/{file}")]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -129,10 +135,11 @@ def test_shards_hold_what_the_plain_run_writes(plain, sharded):
     for name in ("prior.json", "model.punoise"):
         assert (sharded / name).read_bytes() == (plain / name).read_bytes()
     for name in ("scores", "posterior"):
-        labeled = sharded / name / "labeled-labeled.parquet"
-        parts = [labeled, *(sharded / name / f"unlabeled-{i}.parquet" for i in range(len(SIZES)))]
-        whole = pd.concat([pd.read_parquet(part) for part in parts], ignore_index=True)
-        assert len(whole) == 3000 + sum(SIZES)
+        files = ["labeled-labeled", "negative-negatives"]
+        files += [f"unlabeled-{i}" for i in range(len(SIZES))]
+        parts = [pd.read_parquet(sharded / name / f"{file}.parquet") for file in files]
+        whole = pd.concat(parts, ignore_index=True)
+        assert len(whole) == 3000 + 2000 + sum(SIZES)
         pd.testing.assert_frame_equal(
             whole, pd.read_parquet(plain / f"{name}.parquet"), check_exact=True
         )

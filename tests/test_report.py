@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ import pytest
 import report_samples as samples
 from hypothesis import given
 from hypothesis import strategies as st
+from report_samples import Outline, data_of
 
 from pu_noise_cli import cli
 from pu_noise_cli.errors import InputError
@@ -47,34 +47,6 @@ from pu_noise_cli.sketch import Sketch
 FAST = ("--classifier", "logistic")
 MOST_BYTES = 1_500_000
 ASSETS = Path(cli.__file__).parent / "report" / "assets"
-
-
-class Outline(HTMLParser):
-    """The elements of a page with their attributes, and the text outside of scripts and styles."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict]] = []
-        self.texts: list[str] = []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_data(self, data):
-        if self.elements and self.elements[-1][0] not in ("script", "style"):
-            self.texts.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.texts).split()).replace("\u00a0", " ")
-
-
-def data_of(page: str) -> dict[str, dict]:
-    """The data of the charts by name."""
-    found = re.findall(r'<script type="application/json" id="data-(.*?)">(.*?)</script>', page)
-    return {name: json.loads(value) for name, value in found}
 
 
 # Content

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..console import Console
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from ..options import Seeded, Strict
 from ..parameters import NameList, NameLists, command, joined, option, reads, writes
 from ..table_options import InputFormat
@@ -60,7 +60,10 @@ class AuditOptions(Seeded, Strict, InputFormat):
     unlabeled: str | None = reads(
         "--unlabeled", "FILE", "Table of unlabeled rows, for --keep-columns."
     )
-    table: str | None = reads("--table", "FILE", "One table of both, for --keep-columns.")
+    negatives: str | None = reads(
+        "--negatives", "FILE", "Table of known negatives, for --keep-columns where scores have any."
+    )
+    table: str | None = reads("--table", "FILE", "One table of all, for --keep-columns.")
     out: str = writes("--out", "AUDIT", "Table to write, to be filled in.", required=True)
 
 
@@ -93,6 +96,10 @@ def audit(given: AuditOptions, console: Console) -> None:
     tables = _tables(given, scored)
     with open_engine(None, given.threads, console) as engine:
         sketch = scored.checked_sketch(engine)
+    if not sketch.n_unlabeled:
+        raise InputError(f"{given.scores}: has no unlabeled rows to verify")
+    if given.unlabeled is not None and (given.negatives is None) != (sketch.n_negative == 0):
+        raise UsageError("--negatives goes with scores of known negatives, and they with it")
     shares, notices = prior.shares(sketch)
     calibration = calibrate(sketch, shares)
     by_set = designs(calibration)
@@ -110,19 +117,19 @@ def audit(given: AuditOptions, console: Console) -> None:
 
 def _tables(given: AuditOptions, scored: Scores) -> Sequence[Table]:
     """The tables that columns are to be taken from, whose rows are those of SCORES in order."""
-    pair = given.labeled, given.unlabeled
-    named = given.given("labeled", "unlabeled", "table", "input_format")
+    of_sets = given.labeled, given.negatives, given.unlabeled  # in the order of SCORES
+    named = given.given("labeled", "unlabeled", "negatives", "table", "input_format")
     if named and not given.keep_columns:
         raise UsageError(f"{named[0]} goes with --keep-columns")
     if not named:
         return scored.rows.tables
     if given.table is not None:
-        if pair != (None, None):
+        if any(name is not None for name in of_sets):
             raise UsageError("give either --table, or --labeled and --unlabeled, not both")
         return [given.open_table(given.table)]
     if given.labeled is None or given.unlabeled is None:
         raise UsageError("give both --labeled and --unlabeled, or --table")
-    return [given.open_table(given.labeled), given.open_table(given.unlabeled)]
+    return [given.open_table(name) for name in of_sets if name is not None]
 
 
 def _with_columns(

@@ -224,8 +224,6 @@ def _check_verdicts(given: EstimatePriorOptions) -> None:
         raise UsageError("--verdicts goes with --scores, in which the verified rows are found")
     if given.method not in (None, "auto", "all"):
         raise UsageError(f"--verdicts goes with --method auto or all, not with {given.method}")
-    if given.labeled_negatives:
-        raise UsageError("--verdicts goes with labeled positives")
 
 
 def _check_no_tables(given: EstimatePriorOptions) -> None:

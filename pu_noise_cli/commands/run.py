@@ -113,8 +113,10 @@ def run(given: RunOptions, console: Console) -> None:
         return
     tell_score(result.analysis.trained, console)
     tell(result.analysis.prior, result.analysis.sketch, console)
-    sure = result.calibration.sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
-    console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
+    sketch = result.analysis.sketch
+    if sketch.n_unlabeled:
+        sure = sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
+        console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
     for name, level in result.levels.items():
         console.say(f"{name}  {level.accepted(ACCEPTED)} at a q-value of at most {ACCEPTED}")
     console.say(f"files  {', '.join(result.files)} in {given.out_dir}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..estimators import Estimate, Interval
-from ..prior import Prior
+from ..prior import STATED, Prior
 from .chart import Chart
 from .content import Sample
 from .forest import SYMBOLS, ForestLine, forest
@@ -17,9 +17,12 @@ MAX_SAMPLES = 1000  # samples that are drawn and listed
 
 def comparison_charts(samples: Sequence[Sample]) -> list[Chart]:
     """The forest plots of α and β over samples; none where all have failed."""
+    correct = "true positives"
+    if any(sample.prior.labeled_negatives for sample in samples):
+        correct = "correct labels"
     texts = {
         "alpha": "share of positives among the unlabeled rows",
-        "beta": "share of true positives among the labeled rows",
+        "beta": f"share of {correct} among the labeled rows",
     }
     if all(sample.prior.answer is None for sample in samples[:MAX_SAMPLES]):
         return []
@@ -60,12 +63,7 @@ def _samples_answer(samples: Sequence[Sample]) -> str:
         return '<p class="lead">No sample has an estimate; the table says why.</p>'
     lowest, highest = (pick(found, key=lambda pair: pair[0].alpha) for pick in (min, max))
     if len(found) == 1:
-        answer, name = lowest
-        text = (
-            f"An estimated {_with_interval(answer.alpha, answer.alpha_ci)} of the unlabeled rows "
-            f"of {_cut(name)} are positive, and {_with_interval(answer.beta, answer.beta_ci)} of "
-            "its labeled rows truly are."
-        )
+        (text,) = (_one_answer(name, prior) for name, prior in samples if prior.answer is not None)
     else:
         text = (
             f"Across {len(found)} samples, the estimated share of positives among the unlabeled "
@@ -77,6 +75,22 @@ def _samples_answer(samples: Sequence[Sample]) -> str:
         text += f" {failed} sample{' has' if failed == 1 else 's have'} no estimate; the table "
         text += "says why."
     return f'<p class="lead">{text}</p>{_width_text([answer for answer, _ in found])}'
+
+
+def _one_answer(name: str, prior: Prior) -> str:
+    """The answer of one sample, which must have one, in a sentence."""
+    answer = prior.answer
+    assert answer is not None
+    alpha = f"An estimated {_with_interval(answer.alpha, answer.alpha_ci)}"
+    beta = _with_interval(answer.beta, answer.beta_ci)
+    if prior.method == STATED:
+        alpha, beta = f"A stated {percent(answer.alpha)}", percent(answer.beta)
+    rows = "rows of the population" if prior.n_unlabeled == 0 else "unlabeled rows"
+    truly = "truly are negative" if prior.labeled_negatives else "truly are"
+    return (
+        f"{alpha} of the {rows} of {_cut(name)} are positive, and {beta} of its labeled rows "
+        f"{truly}."
+    )
 
 
 def _with_interval(share: float, interval: Interval | None) -> str:

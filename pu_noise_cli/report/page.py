@@ -81,7 +81,7 @@ def _estimation(
 def _answer(content: ReportContent) -> str:
     answer, sketch = content.answer, content.sketch
     stated = ", as stated" if content.is_stated else ""
-    of = "unlabeled rows" if sketch.n_unlabeled else "population"
+    of = "unlabeled rows" if sketch.n_unlabeled else "rows of the population"
     said = f"of the {of} are positive{stated}"
     cards = _card("α", said, answer.alpha, answer.alpha_ci, sketch.n_unlabeled, "positives")
     said = f"of the labeled rows are truly {content.prior.labeled_class}{stated}"
@@ -97,7 +97,7 @@ def _sentence(content: ReportContent) -> str:
     """The answer in a sentence."""
     answer, sketch = content.answer, content.sketch
     opening, that = ("You stated that", "that ") if content.is_stated else ("An estimated", "")
-    rows = "a population"
+    rows = "the rows of a population"
     if sketch.n_unlabeled:
         rows = f"the {count(sketch.n_unlabeled)} unlabeled rows"
     truly = "truly are negative" if content.prior.labeled_negatives else "truly are"
@@ -332,9 +332,10 @@ def _posterior_text(content: ReportContent) -> str:
     where = population(content.by_score)
     band = ""
     if content.by_score.bounds is not None:
+        uncertain = "the scores" if content.is_stated else "the scores and of α and β"
         band = (
             " The band in the chart of posteriors by score shows one-sided 95&nbsp;% bounds, which "
-            "allow for the uncertainty of the scores and of α and β."
+            f"allow for the uncertainty of {uncertain}."
         )
     shown = (
         "how many unlabeled rows reach a given posterior, and how many can be called at a given "

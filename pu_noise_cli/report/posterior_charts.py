@@ -55,14 +55,14 @@ def calibration_chart(content: ReportContent) -> Chart:
     rows = as_rows(**asdict(groups))
     top = rounded(float(max(groups.high.max(), groups.predicted.max())))
     outside = int(((groups.predicted < groups.low) | (groups.predicted > groups.high)).sum())
-    among, predicted = "", "predicted labeled share (tau)"
+    against, predicted = "", "predicted labeled share (tau)"
     if not content.sketch.n_unlabeled:
-        among, predicted = " among them and known negatives", "predicted labeled share"
+        against, predicted = ", against known negatives,", "predicted labeled share"
     return Chart(
         name="calibration",
-        title=f"Calibration: predicted and observed share of labeled rows{among}",
+        title=f"Calibration: predicted and observed share of labeled rows{against.rstrip(',')}",
         alt=f"{len(rows)} groups of rows by score; in {len(rows) - outside} of them the predicted "
-        f"share of labeled rows{among} lies within the 95 % interval of the observed share.",
+        f"share of labeled rows{against} lies within the 95 % interval of the observed share.",
         rows=rows,
         columns=RELIABILITY_COLUMNS,
         draw=_draw_calibration(top, predicted),

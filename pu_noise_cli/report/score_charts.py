@@ -46,6 +46,18 @@ class _Sample:
     color: str  # of the palette
     dash: tuple[int, ...] = ()
 
+    def line(self, x: Spec, y: Spec, scale: Spec) -> Spec:
+        """The layer, for a channel of scores and what is said of that of heights."""
+        dash = {"strokeDash": list(self.dash)} if self.dash else {}
+        return {
+            "mark": {"type": "line", "interpolate": "step", "strokeWidth": 1.6, **dash},
+            "encoding": {
+                "x": x,
+                "y": channel(self.field, **y),
+                "color": {"datum": self.title, "scale": scale},
+            },
+        }
+
 
 SAMPLES = {
     "labeled": _Sample("other", "labeled rows", "labeled"),
@@ -159,16 +171,14 @@ def _draw_distribution(
     histogram: _Histogram, top: float | None = None
 ) -> Callable[[Palette], Spec]:
     """Bars of positives and negatives; other samples as lines, unless cut off at the top."""
-    edges = histogram.edges
-    domain = [rounded(float(edges[0])), rounded(float(edges[-1]))]
+    domain = [rounded(float(histogram.edges[end])) for end in (0, -1)]
     x = channel("low", histogram.score_title)
     x |= {"scale": {"domain": domain, "nice": False, "zero": False}}
     x |= {"axis": {"grid": False, "format": "~g"}}
-    y: Spec = {"title": "share of rows", "axis": {"format": "~%", "tickCount": 4}}
-    if top is not None:
-        y |= {"scale": {"domain": [0, rounded(top)], "nice": False}}
-    formats = dict.fromkeys(("total", "positive", "negative", "other", "known"), ".3~%")
-    formats |= {"low": ".4~g", "high": ".4~g"}
+    height = {} if top is None else {"scale": {"domain": [0, rounded(top)], "nice": False}}
+    y: Spec = {"title": "share of rows", "axis": {"format": "~%", "tickCount": 4}, **height}
+    shares = ("total", "positive", "negative", "other", "known")
+    formats = dict.fromkeys(shares, ".3~%") | dict.fromkeys(("low", "high"), ".4~g")
 
     def bars(height: str, base: Spec, label: str, scale: Spec) -> Spec:
         return {
@@ -179,17 +189,6 @@ def _draw_distribution(
                 "y": channel(height, **y),
                 "y2": base,
                 "color": {"datum": label, "scale": scale},
-            },
-        }
-
-    def line(sample: _Sample, scale: Spec) -> Spec:
-        dash = {"strokeDash": list(sample.dash)} if sample.dash else {}
-        return {
-            "mark": {"type": "line", "interpolate": "step", "strokeWidth": 1.6, **dash},
-            "encoding": {
-                "x": channel("middle", histogram.score_title),
-                "y": channel(sample.field, **y),
-                "color": {"datum": sample.title, "scale": scale},
             },
         }
 
@@ -213,7 +212,8 @@ def _draw_distribution(
         if top is not None:  # not by clipping, for which Vega would number each chart it ever drew
             cut = {"calculate": f"min(datum.total, {rounded(top)})", "as": "cut"}
             negatives["transform"], negatives["encoding"]["y"]["field"] = [cut], "cut"
-        lines = [line(sample, scale) for sample in others]
+        x_of_lines = channel("middle", histogram.score_title)
+        lines = [sample.line(x_of_lines, y, scale) for sample in others]
         return {"layer": [{"params": [zooming("x")], **positives}, negatives, *lines, pointer]}
 
     return draw

@@ -1,0 +1,384 @@
+"""Reports of known negatives, of runs without unlabeled rows, and of labeled negatives."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import report_samples as samples
+from report_samples import Outline, data_of
+
+from pu_noise_cli.prior import Prior
+from pu_noise_cli.report.aggregates import passing_fdr, passing_posterior, reliability
+from pu_noise_cli.report.comparison import comparison_charts, render_comparison
+from pu_noise_cli.report.content import ReportContent, Sample
+from pu_noise_cli.report.page import render, sample_charts
+from pu_noise_cli.report.score_charts import distributions
+from pu_noise_cli.report.terminal import histogram_lines
+from pu_noise_cli.sketch import NEGATIVE, SETS, Sketch
+
+ALPHA, BETA = 0.2, 0.9
+
+
+def with_negatives() -> ReportContent:
+    found = samples.with_negatives()
+    return samples.content_of(found, samples.prior(found))
+
+
+def without_unlabeled(alpha: float = ALPHA, beta: float = BETA) -> ReportContent:
+    found = samples.without_unlabeled()
+    return samples.content_of(found, samples.stated(found, alpha, beta))
+
+
+def of_decoys() -> ReportContent:
+    return samples.content_of(samples.decoys(), samples.prior_of_decoys())
+
+
+def sections(page: str) -> list[str]:
+    return re.findall(r'<section id="([a-z]+)"', page)
+
+
+def section(page: str, name: str) -> str:
+    return Outline(page.split(f'<section id="{name}"')[1].split("</section>")[0]).text
+
+
+# Known negatives
+
+
+def test_known_negatives_are_drawn_as_a_line_of_their_own():
+    content = with_negatives()
+    known = np.repeat(content.sketch.scores, content.sketch.negative)
+    for chart, other in zip(distributions(content), ("labeled", "unlabeled"), strict=True):
+        ends = [*(row["low"] for row in chart.rows), chart.rows[-1]["high"]]
+        expected = np.histogram(known, ends)[0] / len(known)
+        assert [row["known"] for row in chart.rows] == pytest.approx(expected, abs=1e-6)
+        assert chart.columns["known"] == "known negatives"
+        assert f"{other} rows and of the known negatives as lines" in chart.alt
+        layers = chart.spec()["layer"]
+        named = ["positives", "negatives", f"{other} rows", "known negatives"]
+        assert layers[0]["encoding"]["color"]["scale"]["domain"] == named
+        (line,) = (x for x in layers if x["encoding"].get("y", {}).get("field") == "known")
+        assert line["mark"]["strokeDash"], "told apart without its colour, too"
+        assert "known negatives" in [tip["title"] for tip in layers[-1]["encoding"]["tooltip"]]
+    page = render(content)
+    assert "dashed line shows the known negatives" in section(page, "scores")
+    assert "known negatives 200" in section(page, "data")
+
+
+def test_without_known_negatives_nothing_is_said_of_them():
+    page = render(samples.content())
+    assert "known negatives" not in page.split("</style>")[1]
+    assert "known" not in data_of(page)["scores-labeled"]["columns"]
+
+
+def test_labeled_rows_are_compared_with_known_negatives_too():
+    content = with_negatives()
+    sketch, said = content.sketch, section(render(content), "roc")
+    aucs = (sketch.auc, sketch.auc_against(NEGATIVE), content.prior.auc)
+    assert re.findall(r"AUC (\d\.\d+)", sample_charts(content)["roc"][0].alt) == [
+        f"{auc:.3f}" for auc in aucs
+    ]
+    assert f"labeled rows against known negatives, observed {aucs[1]:.3f}" in said
+
+
+def test_rows_that_only_negatives_score_like_leave_the_calibration_whole():
+    content = with_negatives()
+    assert content.sketch.unlabeled[-1] == content.sketch.labeled[-1] == 0, "such as the highest"
+    groups = reliability(content.calibration)
+    assert groups.rows.sum() == content.sketch.n_labeled + content.sketch.n_unlabeled
+    assert np.isfinite([groups.predicted, groups.observed, groups.low, groups.high]).all()
+
+
+# Without unlabeled rows
+
+
+def test_a_report_without_unlabeled_rows_has_what_can_be_told():
+    page = render(without_unlabeled())
+    assert sections(page) == [
+        *("answer", "warnings", "scores", "roc", "posterior", "labels", "data", "provenance")
+    ]
+    assert list(data_of(page)) == [
+        *("scores-population", "scores-labeled", "roc", "calibration", "posterior-by-score")
+    ]
+    said = Outline(page).text
+    assert "You stated that 20.0 % of the rows of a population are positive" in said
+    assert "that 90.0 % of the 300 labeled rows truly are" in said
+    assert "α and β were stated, and nothing here checks them" in said
+    assert "0 unlabeled" not in said
+    assert "estimated" not in section(page, "answer")
+
+
+def test_the_population_is_a_mixture_with_the_stated_share():
+    content = without_unlabeled()
+    population, labeled = distributions(content)
+    for chart, share in ((population, ALPHA), (labeled, BETA)):
+        assert sum(row["total"] for row in chart.rows) == pytest.approx(1, abs=1e-3)
+        assert sum(row["positive"] for row in chart.rows) == pytest.approx(share, abs=0.03)
+    mixed = ALPHA / BETA
+    for row in population.rows:
+        mixture = mixed * row["other"] + (1 - mixed) * row["known"]
+        assert row["total"] == pytest.approx(mixture, abs=1e-5)
+    assert "other" not in labeled.columns, "there is no line of unlabeled rows"
+
+
+def test_few_positives_of_a_population_are_drawn_enlarged():
+    content = without_unlabeled(alpha=0.002)
+    assert [chart.name for chart in distributions(content)] == [
+        *("scores-population", "positives-population", "scores-labeled")
+    ]
+    assert "positives in the population are too few" in section(render(content), "scores")
+
+
+def test_the_calibration_without_unlabeled_rows_is_against_negatives():
+    groups = reliability(without_unlabeled().calibration)
+    assert groups.rows.sum() == 500
+    within = (groups.low <= groups.predicted) & (groups.predicted <= groups.high)
+    assert within.mean() > 0.8
+    assert groups.predicted[0] < 0.3
+    assert groups.predicted[-1] > 0.9
+
+
+@pytest.mark.parametrize("target", [None, 0.05])
+def test_rows_that_pass_are_counted_by_set(target):
+    found = samples.without_unlabeled()
+    curve = samples.content_of(found, samples.stated(found, ALPHA, BETA), target).by_score
+    assert curve.other_alpha == (target or ALPHA)
+    for passing in (*passing_posterior(curve), *passing_fdr(curve)):
+        called = found.scores >= (np.inf if passing.lowest_score is None else passing.lowest_score)
+        assert passing.labeled == found.labeled[called].sum()
+        assert passing.negative == found.negative[called].sum()
+        assert passing.rows == 0
+    assert max(passing.labeled for passing in passing_fdr(curve)) > 0
+
+
+@pytest.fixture
+def without(punoise, frames, tmp_path):
+    """The directory of a run on labeled rows and known negatives."""
+    labeled, unlabeled = frames
+    labeled.to_csv(tmp_path / "labeled.csv", index=False)
+    unlabeled.iloc[200:].to_csv(tmp_path / "negatives.csv", index=False)
+    tables = ("--labeled", tmp_path / "labeled.csv", "--negatives", tmp_path / "negatives.csv")
+    fast = ("--classifier", "logistic", "--out-dir", tmp_path / "run")
+    said = punoise("run", *tables, "--alpha", 0.1, "--beta", 0.95, *fast).err
+    assert "0.1000  of the rows of the population are positive" in said
+    assert "calls" not in said
+    return tmp_path / "run"
+
+
+def test_the_files_of_a_run_without_unlabeled_rows_are_read_by_the_others(punoise, without):
+    common = ("--scores", without / "scores.parquet", "--prior", without / "prior.json")
+    again = without / "again.html"
+    known = ("--provenance", without / "provenance.json", "--out", again)
+    punoise("report", *common, *known)
+    of_run = data_of((without / "report.html").read_text())
+    assert data_of(again.read_text()) == of_run
+    punoise("report", *common, "--posterior", without / "posterior.parquet", *known)
+    assert data_of(again.read_text()).keys() == of_run.keys()
+    found = json.loads(punoise("performance", *common, "--threshold", 0.5).out)
+    assert 0.7 < found["auc"] <= 1
+    assert all(value is not None for value in found["thresholds"][0].values())
+    said = section(again.read_text(), "roc")
+    assert f"corrected {found['auc']:.3f}" in said
+    assert (
+        "no unlabeled rows to verify"
+        in punoise("audit", *common, "--out", without / "a.tsv", expect=3).err
+    )
+
+
+def test_a_posterior_for_another_population_is_told_from_the_stated_one(punoise, without):
+    common = ("--scores", without / "scores.parquet", "--prior", without / "prior.json")
+    posterior = without / "other.tsv"
+    punoise("posterior", *common, "--target-alpha", 0.3, "--out", posterior)
+    punoise("report", *common, "--posterior", posterior, "--out", without / "r.html")
+    said = Outline((without / "r.html").read_text()).text
+    assert "in which 30.0 % of the rows are positive" in said
+    assert "those of the population that was stated" in said
+    assert "Posterior by score in a population with 30.0 % positives" in said
+
+
+def test_posteriors_of_other_negatives_are_refused(punoise, without):
+    written = pd.read_parquet(without / "posterior.parquet")
+    written.loc[written["set"] == "negative", "set"] = "unlabeled"
+    written.to_csv(without / "other.tsv", sep="\t", index=False)
+    common = ("--scores", without / "scores.parquet", "--prior", without / "prior.json")
+    posterior = ("--posterior", without / "other.tsv", "--out", without / "r.html")
+    assert "not those of --scores" in punoise("report", *common, *posterior, expect=3).err
+
+
+# Labeled negatives
+
+
+def test_a_report_of_labeled_negatives_says_so():
+    content = of_decoys()
+    page = render(content)
+    answer, said = content.answer, Outline(page).text
+    assert f"{100 * answer.alpha:.1f} % of the 1,000 unlabeled rows are positive" in said
+    assert "of the 400 labeled rows truly are negative" in said
+    assert "of the labeled rows are truly negative" in said
+    assert "truly positive" not in said
+    assert "α is at least" in said, "of the bounds, the one that these labels give"
+    assert "labeled as negatives 400" in section(page, "data")
+    assert "1 − β for the labeled ones" in section(page, "scores")
+    assert "unlabeled rows can be negative" in section(page, "roc")
+
+
+def test_what_is_assumed_of_labeled_negatives_is_of_the_bottom():
+    content = of_decoys()
+    (chart,) = sample_charts(content)["assumption"]
+    layers = chart.spec()["layer"]
+    assert layers[0]["encoding"]["x"]["title"] == "least share of negatives assumed at the bottom"
+    assert "negatives assumed among the lowest-scoring unlabeled rows" in chart.alt
+    highest = [row["high"] for row in chart.rows]
+    assert highest[-1] < highest[0], "the more negatives, the lower α can be at most"
+    page = render(content)
+    assert "score like your lowest-scoring labeled ones you know to be negative" in page
+    assert "best" not in section(page, "assumption") + section(page, "answer")
+    used = [layer["data"]["values"] for layer in layers if "data" in layer]
+    assert used == [[{"purity": pytest.approx(content.answer.assumed["purity"], abs=1e-5)}]]
+    assert used[0][0]["purity"] in [row["purity"] for row in chart.rows], "on the same scale"
+
+
+def turned(found: Sketch) -> Sketch:
+    """The same rows, scored the other way round."""
+    scores = [np.repeat(1 - found.scores, rows) for rows in (found.labeled, found.unlabeled)]
+    return Sketch.of(*scores)
+
+
+def test_labeled_negatives_are_labeled_positives_turned_round():
+    plain = samples.sketch()
+    theirs = samples.content_of(plain, samples.stated(plain, 0.3, BETA))
+    other = turned(plain)
+    ours = samples.content_of(other, samples.stated(other, 0.7, BETA, labeled_negatives=True))
+    for mine, chart in zip(distributions(ours), distributions(theirs), strict=True):
+        for here, there in (("positive", "negative"), ("negative", "positive"), ("other", "other")):
+            heights = [row[there] for row in reversed(chart.rows)]
+            assert [row[here] for row in mine.rows] == pytest.approx(heights, abs=0.02)
+    alts = [chart.alt.replace("\u00a0", " ") for chart in distributions(ours)]
+    assert "positives, 70.0 % of the area" in alts[0]
+    assert "positives, 10.0 % of the area" in alts[1]
+    mine, chart = (sample_charts(content)["roc"][0] for content in (ours, theirs))
+    assert re.findall(r"AUC [\d.]+", mine.alt) == re.findall(r"AUC [\d.]+", chart.alt)
+    observed = [row for row in mine.rows if "observed" in row["curve"]]
+    assert np.mean([row["y"] >= row["x"] - 0.02 for row in observed]) > 0.95, "above the diagonal"
+    assert mine.spec()["layer"][1]["encoding"]["x"]["title"].startswith("labeled rows (negatives)")
+    shares = [reliability(content.calibration) for content in (ours, theirs)]
+    assert shares[0].predicted[::-1] == pytest.approx(shares[1].predicted, abs=0.03)
+
+
+def test_the_elbow_of_labeled_negatives_is_on_the_curve_of_their_class():
+    content = of_decoys()
+    chart = sample_charts(content)["curves"][0]
+    (point,) = chart.spec()["layer"][-1]["data"]["values"]
+    assert "elbow" in point["mark"]
+    # at most 70 % of the unlabeled rows are as the labeled negatives are
+    assert 0.5 < point["x"] < 0.85
+
+
+def test_labels_to_check_of_labeled_negatives_are_those_that_score_highest(punoise, tmp_path):
+    found = samples.decoys()
+    frame = pd.DataFrame(
+        {
+            "id": [f"r{i}" for i in range(1400)],
+            "set": np.repeat(["labeled", "unlabeled"], [400, 1000]),
+            "score": np.concatenate(
+                [np.repeat(found.scores, n) for n in (found.labeled, found.unlabeled)]
+            ),
+        }
+    )
+    frame.to_csv(tmp_path / "s.tsv", sep="\t", index=False)
+    source = ("--scores", tmp_path / "s.tsv")
+    known = ("--labeled-are", "negatives", "--beta", 0.95, "--out", tmp_path / "p.json")
+    punoise("estimate-prior", *source, *known)
+    common = (*source, "--prior", tmp_path / "p.json")
+    punoise("posterior", *common, "--out", tmp_path / "q.tsv")
+    posterior = ("--posterior", tmp_path / "q.tsv")
+    punoise("report", *common, *posterior, "--out", tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    rows = page.split('id="labels"')[1].split("</section>")[0].split("<tr>")[2:]
+    listed = [re.findall(r"<bdi>(r\d+)</bdi>", row)[0] for row in rows]
+    correct = [float(re.findall(r">([\d.e-]+)</td>", row)[-1]) for row in rows]
+    labeled = pd.read_csv(tmp_path / "q.tsv", sep="\t").query("set == 'labeled'")
+    highest = labeled.sort_values("score", ascending=False, kind="stable").head(50)
+    assert listed == highest["id"].tolist()
+    assert correct == pytest.approx((1 - highest["posterior_labeled"]).tolist(), abs=1e-3)
+    assert correct == sorted(correct)
+    assert "least likely to be negative" in section(page, "labels")
+
+
+# Samples compared, and the terminal
+
+
+def priors() -> dict[str, Prior]:
+    return {
+        "plain": samples.prior(samples.sketch()),
+        "decoys": samples.prior_of_decoys(),
+        "stated": samples.stated(samples.without_unlabeled(), ALPHA, BETA),
+    }
+
+
+def test_samples_of_other_kinds_are_compared_in_words_that_fit_them():
+    found = [Sample(name, prior) for name, prior in priors().items()]
+    assert "share of correct labels" in comparison_charts(found)[1].title
+    assert "share of true positives" in comparison_charts(found[:1])[1].title
+    said = {
+        name: Outline(render_comparison([Sample(name, p)])).text for name, p in priors().items()
+    }
+    assert "of its labeled rows truly are negative." in said["decoys"]
+    assert "of its labeled rows truly are." in said["plain"]
+    assert "A stated 20.0 % of the rows of the population of stated are positive" in said["stated"]
+
+
+def test_a_stated_prior_of_unlabeled_rows_is_not_called_an_estimate():
+    found = samples.sketch()
+    page = render(samples.content_of(found, samples.stated(found, 0.3, BETA)))
+    assert "You stated that 30.0 % of the 1,000 unlabeled rows are positive" in Outline(page).text
+    assert not {"methods", "curves"} & set(sections(page))
+    assert "posteriors" in data_of(page)
+
+
+def test_the_terminal_shows_the_samples_that_there_are():
+    names = [line.split()[0] for line in histogram_lines(samples.with_negatives())[:3]]
+    assert names == ["unlabeled", "labeled", "negatives"]
+    lines = histogram_lines(samples.without_unlabeled(), width=40)
+    assert [line.split()[0] for line in lines[:2]] == ["labeled", "negatives"]
+    assert [len(line) for line in lines] == [51, 51, 51]
+
+
+def test_where_nothing_is_assumed_it_is_of_the_right_end():
+    content = of_decoys()
+    answer = replace(content.answer, assumed={**content.answer.assumed, "purity": 0.0})
+    page = render(replace(content, prior=replace(content.prior, answer=answer)))
+    assert "assume nothing of the lowest-scoring rows" in section(page, "answer")
+
+
+# Sketches
+
+
+def test_sketches_of_parts_keep_known_negatives(punoise, tmp_path):
+    found = samples.with_negatives()
+    frame = pd.DataFrame(
+        {
+            "set": np.repeat(SETS, found.counts.sum(0)),
+            "score": np.concatenate([np.repeat(found.scores, n) for n in found.counts.T]),
+        }
+    ).sample(frac=1, random_state=1)
+    frame.insert(0, "id", range(len(frame)))
+    frame.to_csv(tmp_path / "all.tsv", sep="\t", index=False)
+    parts = []
+    for i in range(3):
+        frame[i::3].to_csv(tmp_path / f"{i}.tsv", sep="\t", index=False)
+        parts.append(tmp_path / f"{i}.sketch")
+        punoise("sketch", "--scores", tmp_path / f"{i}.tsv", "--out", parts[-1])
+    punoise("merge-sketches", *parts, "--out", tmp_path / "merged.sketch")
+    punoise("sketch", "--scores", tmp_path / "all.tsv", "--out", tmp_path / "all.sketch")
+    whole = (tmp_path / "all.sketch").read_bytes()
+    assert (tmp_path / "merged.sketch").read_bytes() == whole
+    by_scores = punoise("estimate-prior", "--scores", tmp_path / "all.tsv").out
+    assert punoise("estimate-prior", "--sketch", *parts).out == by_scores
+    assert json.loads(by_scores)["n_negatives"] == 200
+    (tmp_path / "p.json").write_bytes(by_scores)
+    common = ("--scores", tmp_path / "all.tsv", "--prior", tmp_path / "p.json")
+    punoise("report", *common, "--out", tmp_path / "r.html")
+    assert data_of((tmp_path / "r.html").read_text()) == data_of(render(with_negatives()))
