@@ -94,11 +94,11 @@ def measure(args: argparse.Namespace, difficulty: str, seed: int) -> dict[str, A
 
 def report(results: list[dict[str, Any]]) -> None:
     """Means over repeats, and ratios of ours to theirs."""
+    names = [name for name in ("punoise", "mokapot") if name in results[0]]
+    results = [result for result in results if all(name in result for name in names)]
     by = defaultdict(list)
     for result in results:
         by[result["difficulty"]].append(result)
-    names = [name for name in ("punoise", "mokapot") if name in results[0]]
-    results = [result for result in results if all(name in result for name in names)]
     print(
         "| matches | program | repeats | accepted | wrong of these, % | PEP error | mean PEP - π0 |"
     )
