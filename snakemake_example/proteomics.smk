@@ -6,13 +6,22 @@ configfile: "proteomics.yaml"
 
 
 SEARCHES = glob_wildcards(os.path.join(config["pins"], "{sample}.pin")).sample
-if not SEARCHES:
-    raise WorkflowError(f"pins: no .pin file in {config['pins']}")
+
+
+def of_searches(pattern):
+    """One file for each search, of which there must be some."""
+
+    def files(wildcards):
+        if not SEARCHES:
+            raise WorkflowError(f"pins: no .pin file in {config['pins']}")
+        return expand(pattern, sample=SEARCHES)
+
+    return files
 
 
 rule all:
     input:
-        expand("results/{sample}/psms.tsv", sample=SEARCHES),
+        of_searches("results/{sample}/psms.tsv"),
         "results/psms.summary.tsv",
 
 
@@ -26,7 +35,7 @@ rule proteomics:
         prior="results/{sample}/prior.json",
         report="results/{sample}/report.html",
     params:
-        folder="results/{sample}",
+        folder=lambda wildcards, output: os.path.dirname(output.psms),
         extra=config["run"],
     log:
         "logs/{sample}/proteomics.log",
@@ -43,7 +52,7 @@ rule proteomics:
 
 rule summarize:
     input:
-        expand("results/{sample}/prior.json", sample=SEARCHES),
+        of_searches("results/{sample}/prior.json"),
     output:
         "results/psms.summary.tsv",
     log:

@@ -62,10 +62,7 @@ class RunOptions(RollUpOptions, Estimating, ShardsOptions):
             if self.negatives is not None and self.unlabeled is None:
                 raise UsageError("alpha cannot be estimated without --unlabeled: give --alpha")
             return super().request()
-        ignored = self.given("purity", "alpha_between", "beta_between")
-        if self.method != "auto":
-            ignored.append("--method")
-        if ignored:
+        if ignored := self.given("purity", "alpha_between", "beta_between", "method"):
             raise UsageError(f"{ignored[0]} does nothing with --alpha")
         alpha, beta = stated_shares(self.alpha, self.beta, self.labeled_negatives)
         stated = Shares(alpha, beta, labeled_negatives=self.labeled_negatives)
