@@ -10,11 +10,23 @@ import click
 
 from .errors import StrictError, UsageError
 from .notices import Notice
-from .parameters import SHARE, Common, LazyChoice, NameList, NameLists, flag, joined, option, reads
-from .table_options import CarriedColumns, InputFormat, MissingScore
+from .parameters import (
+    INNER_SHARE,
+    SHARE,
+    Common,
+    LazyChoice,
+    NameList,
+    NameLists,
+    flag,
+    joined,
+    option,
+    reads,
+)
+from .table_options import CarriedColumns, InputFormat, LabelValues, MissingScore
 
 if TYPE_CHECKING:
     from .estimators import Settings
+    from .evidence import Grading
     from .pin_tables import PinRoles
     from .prior import Prior
     from .rows import MatchColumns, Rows
@@ -89,7 +101,7 @@ class LabelsOption(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOption):
+class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOption, LabelValues):
     """Commands that read labeled and unlabeled rows, and known negatives."""
 
     labeled: str | None = reads("--labeled", "FILE", "Table of labeled positives.")
@@ -108,7 +120,8 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
     group_column: str | None = option(
         "--group-column",
         "Columns",
-        "Rows of one group are never split between training and scoring.",
+        "Rows of one group are never split between training and scoring; 'run' bounds posteriors "
+        "and evidence by groups, too.",
         metavar="NAME",
     )
     features: NameLists = option(
@@ -170,6 +183,11 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
         type=click.IntRange(100, 2**31),
     )
 
+    @property
+    def only_to_learn(self) -> tuple[str, ...]:
+        """Options that do nothing where a column is used as the score."""
+        return ("classifier", "max_train_rows", "group_column")
+
     def rows(self) -> Rows:
         """The rows that --labeled, --unlabeled and --negatives, or --table, name."""
         from .rows import Rows
@@ -191,6 +209,7 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
             id_columns=joined(self.id_column) or ((pin.id,) if pin else ()),
             group_column=self.group_column or (pin.scan if pin else None),
             label_column=self.label_column or (pin.label if pin and self.table else None),
+            label_values=self.label_values(self.label_column),
             keep=joined(self.keep_columns),
             matches=matches,
         )
@@ -273,7 +292,7 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
             categorical=joined(self.categorical),
             seed=self.seed,
             threads=self.threads,
-            only_to_learn=tuple(self.given("classifier", "max_train_rows", "group_column")),
+            only_to_learn=tuple(self.given(*self.only_to_learn)),
         )
 
 
@@ -297,7 +316,7 @@ class EstimationOptions(Seeded, LabelsOption):
     beta: float | None = option(
         "--beta",
         "Estimation",
-        "Share of true positives among the labeled rows, if known; it is then held fixed.",
+        "Share of the labeled rows that are what the labels say, if known; it is then held fixed.",
         type=SHARE,
     )
     purity: float | None = option(
@@ -425,38 +444,30 @@ class PriorSource(Seeded, Strict, LabelsOption):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DaskOption(Common):
-    """Commands that can let a cluster read the tables."""
+class EvidenceOptions(Common):
+    """Commands that grade evidence, and that look at another population."""
 
-    dask: str | None = option(
-        "--dask",
-        "Large tables",
-        "Work on the Dask cluster whose scheduler has this address or wrote this file; it "
-        "reads and writes Parquet shards.",
-        metavar="ADDRESS",
-        settles=False,
+    evidence: str | None = reads(
+        "--evidence",
+        "acmg|FILE",
+        "Add the evidence strength that the bounds on the likelihood ratio support, by the "
+        "ACMG's rules or your own.",
+        heading="Posterior",
+    )
+    target_alpha: float | None = option(
+        "--target-alpha",
+        "Posterior",
+        "Give posterior and fdr for a population with this share of positives.",
+        type=INNER_SHARE,
     )
 
+    def grading(self) -> Grading | None:
+        """How evidence is to be graded, if at all."""
+        from .evidence import Grading
+        from .files import read_rule
 
-@dataclass(frozen=True, kw_only=True)
-class ShardsOptions(DaskOption):
-    """Commands that can write a directory of shards."""
-
-    resume: bool = flag(
-        "--resume",
-        "Large tables",
-        "Keep the shards that an interrupted run of the same command has finished.",
-        settles=False,
-    )
-
-    def check_table_out(self, out: str, rows: Rows) -> None:
-        """Stop, before any work is done, where `out` cannot be a table or a directory of shards."""
-        from .outputs import check_table_target
-        from .shards import check_sharded_target, is_sharded
-
-        if is_sharded(out):
-            check_sharded_target(out, rows)
-            return
-        if unused := self.given("dask", "resume"):
-            raise UsageError(f"{unused[0]} goes with shards: let the name after --out end in '/'")
-        check_table_target(out)
+        if self.evidence is None:
+            return None
+        grading = Grading(self.evidence, read_rule(self.evidence), self.target_alpha)
+        grading.check()
+        return grading

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .calibration import Calibration, lr_bounds, posterior_bounds, replicates, shift_prior
+from .bounds import Bounds, bounds
+from .calibration import Calibration, shift_prior
 from .engine import RowsDone
 from .errors import EstimationError
 from .evidence import Level, strengths
@@ -41,9 +42,16 @@ class PosteriorRequest:
     calibrator: str = "isotonic"
     seed: int = 0
 
+    @property
+    def bounded(self) -> bool:
+        """Whether bounds are needed."""
+        return self.bounds or bool(self.levels)
 
-def posterior_columns(calibration: Calibration, request: PosteriorRequest) -> Columns:
-    """The columns of POSTERIOR after the score."""
+
+def posterior_columns(
+    calibration: Calibration, request: PosteriorRequest, held: Bounds | None = None
+) -> Columns:
+    """The columns of POSTERIOR after the score; `held` are the bounds, where they are known."""
     p, fdr = calibration.posterior, calibration.fdr
     if request.target_alpha is not None:
         p, fdr = shift_prior(calibration, request.target_alpha)
@@ -56,13 +64,13 @@ def posterior_columns(calibration: Calibration, request: PosteriorRequest) -> Co
     }
     if request.target_alpha is not None:
         columns[TARGET_ALPHA] = np.full(len(p), request.target_alpha)
-    if request.bounds or request.levels:
-        copies = replicates(calibration, request.calibrator, request.seed)
+    if request.bounded:
+        found = held or bounds(calibration, request.calibrator, request.seed)
         if request.bounds:
-            low, high = posterior_bounds(calibration, copies, request.target_alpha)
+            low, high = found.posterior(request.target_alpha)
             columns |= {"posterior_low": low, "posterior_high": high}
         if request.levels:
-            columns["evidence"] = strengths(request.levels, *lr_bounds(calibration, copies))
+            columns["evidence"] = strengths(request.levels, *found.lr)
     if request.fdr is not None:
         columns["call"] = fdr <= request.fdr
     for name, values in columns.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -106,6 +106,7 @@ class Rows:
     group_column: str | None = None
     label_column: str | None = None
     kept: tuple[str, ...] = ()  # carried through to the outputs
+    label_values: tuple[tuple[str, int], ...] = ()  # what labels of your own say; others: nothing
     matches: MatchColumns | None = None  # where the rows are peptide-spectrum matches
 
     @classmethod
@@ -119,6 +120,7 @@ class Rows:
         id_columns: Sequence[str] = (),
         group_column: str | None = None,
         label_column: str | None = None,
+        label_values: Sequence[tuple[str, int]] = (),
         keep: Sequence[str] = (),
         matches: MatchColumns | None = None,
         wanted_by: str = "--features",
@@ -160,9 +162,9 @@ class Rows:
                     )
         if not found[0]:
             raise InputError(f"{tables[0].name}: no feature column is left")
-        ids, of_each = tuple(dict.fromkeys(id_columns)), tuple(sets) or USUAL_SETS[len(tables)]
-        columns = (group_column, label_column, kept, matches)
-        return cls(tuple(tables), tuple(found[0]), of_each, ids, *columns)
+        of_each, ids = tuple(sets) or USUAL_SETS[len(tables)], tuple(dict.fromkeys(id_columns))
+        roles_of = (ids, group_column, label_column, kept, tuple(label_values), matches)
+        return cls(tuple(tables), tuple(found[0]), of_each, *roles_of)
 
     def chunks(self, columns: Sequence[str]) -> Iterator[Chunk]:
         """The named columns of all rows, in output order."""
@@ -178,7 +180,8 @@ class Rows:
                 sets = np.broadcast_to(code, batch.num_rows)
                 chunk = Chunk(batch, sets, position, row, file, file_row)
                 if self.label_column is not None:
-                    chunk = replace(chunk, sets=_parse_labels(chunk, self.label_column))
+                    labels = _parse_labels(chunk, self.label_column, dict(self.label_values))
+                    chunk = replace(chunk, sets=labels)
                 yield chunk
                 row += batch.num_rows
 
@@ -298,11 +301,13 @@ def as_text(chunk: Chunk, column: str) -> pa.Array:
         ) from error
 
 
-def _parse_labels(chunk: Chunk, column: str) -> NDArray[np.int8]:
-    """The set of each row by the words of its label column, shape (n,)."""
+def _parse_labels(chunk: Chunk, column: str, values: Mapping[str, int]) -> NDArray[np.int8]:
+    """The set of each row by the words of its label column, or by stated values, shape (n,)."""
     coded = chunk.batch[column]
     if not pa.types.is_dictionary(coded.type):
         coded = as_text(chunk, column).dictionary_encode()
+    if values:
+        return _by_values(chunk, column, coded, values)
     words = ["", *(str(word).strip().lower() for word in coded.dictionary.to_pylist())]
     if len(words) == 2 and not coded.null_count and words[1] in WORDS:
         code = np.array(WORDS[words[1]], np.int8)
@@ -315,3 +320,22 @@ def _parse_labels(chunk: Chunk, column: str) -> NDArray[np.int8]:
             remedy = "; a label is 1/0, true/false, yes/no, labeled/unlabeled, or negative"
             raise chunk.error(column, f"has {shown(chunk.batch[column][row].as_py())}", row, remedy)
     return sets[codes]
+
+
+def _by_values(
+    chunk: Chunk, column: str, coded: pa.DictionaryArray, values: Mapping[str, int]
+) -> NDArray[np.int8]:
+    """The same by stated values, of which a field may hold several, separated by commas."""
+    sets, contradictory = [UNLABELED], []
+    for number, field in enumerate(coded.dictionary.to_pylist(), start=1):
+        found = {values[part.strip()] for part in str(field).split(",") if part.strip() in values}
+        if len(found) > 1:
+            contradictory.append(number)
+        sets.append(min(found, default=UNLABELED))
+    codes = np.asarray(pc.fill_null(coded.indices, -1)) + 1
+    bad = np.isin(codes, contradictory)
+    if bad.any():
+        row = int(bad.argmax())
+        problem = f"has {shown(chunk.batch[column][row].as_py())}, which is labeled and negative,"
+        raise chunk.error(column, problem, row)
+    return np.array(sets, np.int8)[codes]

@@ -12,30 +12,39 @@ from pathlib import Path
 from typing import Any
 
 from .analysis import Analysis, Request, analyse
+from .bounds import Bounds, bounds
 from .calibration import Calibration, calibrate
 from .engine import Engine
+from .evidence import Grading
+from .grouped import GroupCopies
 from .matches import Confidence
 from .notices import Notice
 from .outputs import check_target, write_json, write_text
 from .posteriors import PosteriorRequest, WritePosteriors, posterior_columns
 from .provenance import NAME, digests_of, files_of_run, provenance
+from .report.aggregates import PosteriorCurve
 from .report.content import content_of_run
 from .report.page import render
 from .roll_up import LEVELS, PSMS, levels, shares_of, write_levels
 from .rows import Rows
-from .scores import Scores
+from .scores import GatherGroups, Scores
 from .shards import begin, check_sharded_target
 from .signals import held
 from .staging import mark_unfinished, staged, unmark
 from .tables import MANIFEST
+from .thresholds import Thresholds
 
 DOCUMENTS = ("prior.json", "model.punoise", "report.html", NAME)
+THRESHOLDS = ("thresholds.json", "thresholds.tsv")
 SHARDED = ("scores/", "posterior/")
+CALIBRATOR = "isotonic"
 MANIFESTS = tuple(f"{name}{MANIFEST}" for name in SHARDED)
+ROLLED_UP = tuple(f"{name}.tsv" for name in LEVELS)
 OUTPUTS = (
     *(f"{name}.{form}" for name in ("scores", "posterior") for form in ("parquet", "tsv", "csv")),
     *DOCUMENTS,
-    *(f"{name}.tsv" for name in LEVELS),
+    *THRESHOLDS,
+    *ROLLED_UP,
 )
 
 
@@ -47,6 +56,8 @@ class RunSettings:
     table_format: str
     options: Mapping[str, Any]  # what the results depend on, as given, for the provenance
     execution: Mapping[str, Any]  # the other options
+    grading: Grading | None = None  # of evidence, where that is wanted
+    target_alpha: float | None = None  # of the population that posteriors are for
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,7 @@ class RunOutput:
 
     analysis: Analysis
     calibration: Calibration
+    thresholds: Thresholds | None
     levels: Mapping[str, Confidence]  # of matches, what was accepted
     files: tuple[str, ...] = ()
 
@@ -101,7 +113,8 @@ def run_sharded(rows: Rows, settings: RunSettings, engine: Engine, out_dir: str)
                 unmark(out_dir)
             raise
         stage.commit(remove=set(earlier_files(out_dir)) - set(MANIFESTS))
-    return replace(result, files=(*SHARDED, *DOCUMENTS))
+    thresholds = () if result.thresholds is None else THRESHOLDS
+    return replace(result, files=(*SHARDED, *DOCUMENTS, *thresholds))
 
 
 def abandon(out_dir: str) -> None:
@@ -124,7 +137,14 @@ def _run(
     prior, sketch = analysis.prior, analysis.sketch
     write_json(str(folder / "prior.json"), prior.to_json())
     calibration = calibrate(sketch, shares_of(prior, sketch))
-    columns = posterior_columns(calibration, PosteriorRequest())
+    groups = _groups(rows, analysis, settings, engine)
+    if groups is not None:
+        calibration = replace(calibration, notices=(*calibration.notices, *groups.notices))
+    held = bounds(calibration, CALIBRATOR, prior.seed, groups)
+    thresholds = _thresholds(calibration, held, settings)
+    graded = [] if thresholds is None else thresholds.graded
+    request = PosteriorRequest(levels=graded, target_alpha=settings.target_alpha)
+    columns = posterior_columns(calibration, request, held)
     rolled_up = levels(analysis, calibration, settings.request)
     step = WritePosteriors(sketch, columns, prior.labeled_negatives, rolled_up.get(PSMS))
     found = engine.write(
@@ -134,10 +154,35 @@ def _run(
         engine.call("roll up", write_levels, rows, rolled_up, str(folder))
     execution = {**settings.execution, "seconds": engine.seconds}
     made_of = provenance(rows, analysis.trained, settings.options, execution)
-    content = content_of_run(prior, calibration, found.doubtful, made_of)
+    if thresholds is not None:
+        dataset = prior.sample or made_of["score_column"] or "score"
+        for name in THRESHOLDS:
+            thresholds.write(str(folder / name), dataset, prior.method)
+    by_score = PosteriorCurve.of(
+        calibration, settings.target_alpha, held.posterior(settings.target_alpha)
+    )
+    content = content_of_run(prior, calibration, found.doubtful, made_of, by_score, thresholds)
     write_text(str(folder / "report.html"), render(content))
     tables = MANIFESTS if suffix == "/" else [f"{name[:-1]}{suffix}" for name in SHARDED]
-    of_levels = [f"{name}.tsv" for name in rolled_up]
-    made_of["files"] = digests_of(of_tables, tables) | digests_of(folder, [*DOCUMENTS, *of_levels])
+    documents = digests_of(folder, (*DOCUMENTS, *THRESHOLDS, *ROLLED_UP))
+    made_of["files"] = digests_of(of_tables, tables) | documents
     write_json(str(folder / NAME), made_of)
-    return RunOutput(analysis, calibration, rolled_up)
+    return RunOutput(analysis, calibration, thresholds, rolled_up)
+
+
+def _groups(
+    rows: Rows, analysis: Analysis, settings: RunSettings, engine: Engine
+) -> GroupCopies | None:
+    """What bounds need to know of groups of rows that are alike; of matches only some count."""
+    wanted = settings.grading or not analysis.trained.learned
+    if rows.group_column is None or rows.matches is not None or not wanted:
+        return None
+    return engine.gather(GatherGroups(analysis.trained.scorer), rows, "groups")
+
+
+def _thresholds(calibration: Calibration, held: Bounds, settings: RunSettings) -> Thresholds | None:
+    """Where evidence has which strength, if that is wanted."""
+    if settings.grading is None:
+        return None
+    turned = settings.request.transform.lower_is_positive
+    return Thresholds.of(calibration, held, settings.grading, turned)

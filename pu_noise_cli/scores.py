@@ -17,6 +17,7 @@ import pyarrow as pa
 from .encoding import Column, Encoding
 from .engine import Engine, RowsDone
 from .errors import InputError, UsageError
+from .grouped import NO_GROUPS, GroupCopies
 from .matches import Matches, MatchFinder
 from .notices import Notice
 from .outputs import WriteBatch, table_writer
@@ -42,7 +43,9 @@ class Scores:
     rows: Rows
 
     @classmethod
-    def open(cls, name: str, with_set: bool | None = True) -> Scores:
+    def open(
+        cls, name: str, with_set: bool | None = True, group_column: str | None = None
+    ) -> Scores:
         """The rows of a file; by default they must have a set, with None they may."""
         table = open_table(name)
         if with_set is None:
@@ -54,6 +57,7 @@ class Scores:
             [table],
             features=["score"],
             id_columns=ids,
+            group_column=group_column,
             label_column="set" if with_set else None,
             keep=[c for c in table.columns if c not in ids and c not in OWN_COLUMNS],
         )
@@ -119,6 +123,33 @@ class SketchScores:
 
 
 @dataclass(frozen=True)
+class GatherGroups:
+    """Finds bootstrap samples of the groups of rows: of SCORES, or of tables that it scores."""
+
+    scorer: HonestScorer | None = None
+
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> GroupCopies:
+        found = NO_GROUPS
+        for chunk, scores in self._scored(job.part, threads):
+            groups = job.part.groups(chunk)
+            assert groups is not None  # who wants this names the column
+            known = np.isfinite(scores)
+            mine = (scores[known], chunk.sets[known], groups.filter(pa.array(known)))
+            found = GroupCopies.merge([found, GroupCopies.of_rows(*mine)])
+            done(len(scores))
+        return found
+
+    def _scored(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, FloatArray]]:
+        if self.scorer is not None:
+            return self.scorer.score_all(rows, threads)
+        return Scores(rows).chunks([*rows.carried, "score"])
+
+    @staticmethod
+    def merge(results: Sequence[GroupCopies]) -> GroupCopies:
+        return GroupCopies.merge(results)
+
+
+@dataclass(frozen=True)
 class Scored:
     """What was seen of rows while they were scored."""
 
@@ -143,7 +174,7 @@ class WriteScores:
             save_model(StoredModel(self.scorer.model, scorer=self.scorer), file)
         else:
             save_model(StoredModel(self.scorer), file)
-        columns = json.dumps([rows.id_columns, rows.label_column, rows.kept])
+        columns = json.dumps([rows.id_columns, rows.label_column, rows.label_values, rows.kept])
         return hashlib.sha256(file.getvalue() + columns.encode()).hexdigest()
 
     @property

@@ -11,16 +11,16 @@ import click
 
 from ..console import Console
 from ..errors import InputError, UsageError
-from ..options import ShardsOptions
 from ..parameters import Common, argument, command, joined, option, reads, writes
-from ..table_options import CarriedColumns, InputFormat, MissingScore
+from ..shard_options import ShardsOptions
+from ..table_options import CarriedColumns, InputFormat, LabelValues, MissingScore
 
 if TYPE_CHECKING:
     from ..sketch import Sketch
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreOptions(ShardsOptions, CarriedColumns, InputFormat, MissingScore):
+class ScoreOptions(ShardsOptions, CarriedColumns, InputFormat, MissingScore, LabelValues):
     model: str = reads(
         "--model", "MODEL", "What 'run', 'transform' or 'train' wrote.", required=True
     )
@@ -75,6 +75,7 @@ def score(given: ScoreOptions, console: Console) -> None:
         features=features,
         id_columns=joined(given.id_column),
         label_column=given.label_column,
+        label_values=given.label_values(given.label_column),
         group_column=stored.scorer.group_column if known and stored.scorer else None,
         keep=joined(given.keep_columns),
         wanted_by="the model",

@@ -9,14 +9,13 @@ from ..console import Console
 from ..errors import EstimationError, InputError, PunoiseError, UsageError
 from ..match_options import SpectrumOption
 from ..options import (
-    DaskOption,
     EstimationOptions,
     OnFailure,
-    ShardsOptions,
     Strict,
     TableOptions,
 )
 from ..parameters import argument, command, reads, writes
+from ..shard_options import DaskOption, ShardsOptions
 from ..table_options import CarriedColumns, InputFormat, MissingScore
 from .parts import merged
 

@@ -11,8 +11,10 @@ import click
 from ..console import Console
 from ..errors import EstimationError, InputError, PunoiseError, UsageError
 from ..match_options import RollUpOptions
-from ..options import ShardsOptions, stated_shares
+from ..options import EvidenceOptions, stated_shares
 from ..parameters import INNER_SHARE, command, flag, option
+from ..shard_options import ShardsOptions
+from .posterior import tell_thresholds
 from .prior import Estimating, tell, tell_score
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ ACCEPTED = 0.01  # the rate of false discoveries for which the summary counts ma
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(RollUpOptions, Estimating, ShardsOptions):
+class RunOptions(RollUpOptions, Estimating, EvidenceOptions, ShardsOptions):
     out_dir: str = option(
         "--out-dir",
         "Output",
@@ -54,6 +56,10 @@ class RunOptions(RollUpOptions, Estimating, ShardsOptions):
         settles=False,
     )
 
+    @property
+    def only_to_learn(self) -> tuple[str, ...]:
+        return ("classifier", "max_train_rows")  # bounds are by groups, whatever the score
+
     def request(self) -> Request:
         """What the user has fixed about the way, α included where it is the user's own."""
         from ..calibration import Shares
@@ -73,12 +79,15 @@ class RunOptions(RollUpOptions, Estimating, ShardsOptions):
 def run(given: RunOptions, console: Console) -> None:
     """Scores, prior, posteriors and report in one go.
 
-    Writes scores, prior.json, posterior, model.punoise, report.html and provenance.json into DIR.
+    Writes scores, prior.json, posterior, model.punoise, report.html and provenance.json into DIR,
+    with --evidence also thresholds.tsv and thresholds.json.
     They replace those of an earlier run as one, once all steps have succeeded, except shards, which
     are written in place. Other files there stay.
 
     \b
     punoise run --labeled labeled.csv --unlabeled unlabeled.csv --out-dir results
+    punoise run --table variants.csv --label-column known --score-column REVEL --evidence acmg \
+                --target-alpha 0.0441 --out-dir results
     """
     from .. import run
     from ..engine import open_engine
@@ -92,7 +101,12 @@ def run(given: RunOptions, console: Console) -> None:
     inputs = (given.labeled, given.unlabeled, given.negatives, given.table)
     check_distinct([os.path.join(given.out_dir, name) for name in run.OUTPUTS], inputs)
     settings = run.RunSettings(
-        given.request(), given.table_format, given.values(True), given.values(False)
+        given.request(),
+        given.table_format,
+        given.values(True),
+        given.values(False),
+        given.grading(),
+        given.target_alpha,
     )
     try:
         rows = given.rows()
@@ -116,6 +130,8 @@ def run(given: RunOptions, console: Console) -> None:
         console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
     for name, level in result.levels.items():
         console.say(f"{name}  {level.accepted(ACCEPTED)} at a q-value of at most {ACCEPTED}")
+    if result.thresholds is not None:
+        tell_thresholds(result.thresholds, console)
     console.say(f"files  {', '.join(result.files)} in {given.out_dir}")
     console.warn(result.calibration.notices)
     given.check_strict(result.notices)

@@ -29,7 +29,7 @@ class Samples:
 class Settings:
     """What the user may fix about an estimation, the same for every method."""
 
-    beta: float | None = None  # the known share of true positives among the labeled rows
+    beta: float | None = None  # the known share of the labeled rows that are what the labels say
     seed: int = 0
     elkan_noto_estimator: str = "e1"
     elbow: str = "robust"

@@ -12,6 +12,7 @@ from .aggregates import Passing, passing_fdr, passing_posterior, score_range
 from .assumption import certainty_list, sensitivity, sensitivity_text
 from .chart import Chart
 from .content import ReportContent
+from .evidence import evidence_charts, evidence_section
 from .forest import methods
 from .frame import HINT, MAX_LISTED, advice, beside, cell, chart_grid, section, table, whole_page
 from .origins import data_section, provenance_section
@@ -35,6 +36,7 @@ def sample_charts(content: ReportContent) -> dict[str, list[Chart]]:
             posterior_by_score(content),
             *posterior_histogram(content),
         ],
+        "evidence": evidence_charts(content),
     }
 
 
@@ -45,7 +47,7 @@ def render(content: ReportContent) -> str:
     heading = title
     if content.prior.sample is not None:
         heading = f"{title}: {names.html(content.prior.sample, 80)}"
-    more, scores, roc, curves, by_method, posterior = map(chart_grid, drawn.values())
+    more, scores, roc, curves, by_method, posterior, _ = map(chart_grid, drawn.values())
     sections = [
         section("answer", "The answer", _answer(content)),
         section("warnings", "Warnings", _warnings(content, names)),
@@ -57,6 +59,7 @@ def render(content: ReportContent) -> str:
         section(
             "posterior", "Posteriors", _posterior_text(content), _passing_tables(content), posterior
         ),
+        evidence_section(content, drawn["evidence"]),
         section("labels", "Labels to check", _suspicious(content, names)),
         section("data", "Data", data_section(content, names)),
         section("provenance", "Provenance", provenance_section(content, names)),
