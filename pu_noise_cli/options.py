@@ -27,9 +27,13 @@ from .table_options import CarriedColumns, InputFormat, LabelValues, MissingScor
 if TYPE_CHECKING:
     from .estimators import Settings
     from .evidence import Grading
+    from .pin_tables import PinRoles
     from .prior import Prior
-    from .rows import Rows
+    from .rows import MatchColumns, Rows
+    from .tables import Table
     from .transform.training import TransformSettings
+
+DECOYS_CLASSIFIER = "semi-supervised"  # of tables whose labels are certain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +197,8 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
 
         sets, names = self._tables()
         tables = [self.open_table(name) for name in names]
+        pin = self._pin(tables)
+        matches = self.matches(pin)
         features = joined(self.features)
         if self.score_column is not None:
             if features or self.transform:
@@ -202,13 +208,51 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
             tables,
             sets=sets,
             features=features,
-            drop=joined(self.drop_columns),
-            id_columns=joined(self.id_column),
-            group_column=self.group_column,
-            label_column=self.label_column,
+            drop=(*joined(self.drop_columns), *self._no_features(pin)),
+            id_columns=joined(self.id_column) or ((pin.id,) if pin else ()),
+            group_column=self.group_column or (pin.scan if pin else None),
+            label_column=self.label_column or (pin.label if pin and self.table else None),
             label_values=self.label_values(self.label_column),
             keep=(*joined(self.keep_columns), *keep),
+            matches=matches,
         )
+
+    @property
+    def of_pin(self) -> bool:
+        """Whether the tables are said to be .pin files, in which columns are known by name."""
+        from .files import says_pin
+
+        names = (self.labeled, self.unlabeled, self.negatives, self.table)
+        return self.input_format == "pin" or any(map(says_pin, filter(None, names)))
+
+    @property
+    def labeled_negatives(self) -> bool:
+        return super().labeled_negatives or (self.labeled_are is None and self.of_pin)
+
+    @property
+    def of_decoys(self) -> bool:
+        """Whether the labeled rows are decoys, each of which is certainly a negative."""
+        return self.of_pin
+
+    def _pin(self, tables: Iterable[Table]) -> PinRoles | None:
+        """What the columns of .pin files are, if the tables are such."""
+        from .pin_tables import PinRoles
+
+        found = [table for table in tables if table.shards[0].format.kind == "pin"]
+        if found and not self.of_pin:
+            raise UsageError(f"{found[0].name}: holds .pin files; say so with --input-format pin")
+        if found and self.table is not None and not self.labeled_negatives:
+            raise UsageError("--labeled-are positives: the labeled rows of a .pin file are decoys")
+        return PinRoles.of(found[0].name, found[0].columns) if found else None
+
+    def _no_features(self, pin: PinRoles | None) -> list[str]:
+        """The columns of a .pin file that are no features, unless they are said to be."""
+        named = {*joined(self.features), *joined(self.id_column), *joined(self.keep_columns)}
+        return [] if pin is None else [c for c in (pin.label, *pin.others) if c not in named]
+
+    def matches(self, pin: PinRoles | None) -> MatchColumns | None:
+        """Which rows belong to one spectrum, for commands that care."""
+        return None
 
     def _tables(self) -> tuple[list[int], list[str]]:
         """The names of the tables, and the set that each has the rows of."""
@@ -220,7 +264,7 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
         if self.table is not None:
             if given:
                 raise UsageError("give either --table, or --labeled and --unlabeled, not both")
-            if self.label_column is None:
+            if self.label_column is None and not self.of_pin:
                 raise UsageError("--table needs --label-column")
             return [UNLABELED], [self.table]
         if self.labeled is None or len(given) < 2:
@@ -238,12 +282,14 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
         from .transform.training import TransformSettings
 
         default = TransformSettings()
+        usual = DECOYS_CLASSIFIER if self.of_decoys else default.classifier
         return TransformSettings(
-            classifier=self.classifier or default.classifier,
+            classifier=self.classifier or usual,
             train=False if self.score_column is not None else self.transform,
             lower_is_positive=self.lower_is_positive,
             skip_missing=self.skip_missing,
             labeled_negatives=self.labeled_negatives,
+            decoys=self.of_decoys,
             max_train_rows=self.max_train_rows or default.max_train_rows,
             na=self.na,
             categorical=joined(self.categorical),
@@ -263,12 +309,12 @@ def _methods() -> Iterable[str]:
 class EstimationOptions(Seeded, LabelsOption):
     """Commands that estimate α and β."""
 
-    method: str = option(
+    method: str | None = option(
         "--method",
         "Estimation",
-        "How to estimate; 'all' runs every method and answers with auto's.",
+        "How to estimate; 'all' runs every method and answers with auto's.  [default: auto; for "
+        "matches with decoys, target-decoy]",
         type=LazyChoice(_methods),
-        default="auto",
     )
     beta: float | None = option(
         "--beta",
@@ -316,16 +362,21 @@ class EstimationOptions(Seeded, LabelsOption):
         "--sample", "Output", "Sample name to put into the JSON.", metavar="NAME"
     )
 
+    @property
+    def chosen_method(self) -> str:
+        return self.method or "auto"
+
     def estimation_settings(self) -> Settings:
         """What the user has fixed about the estimation; nothing that the method would ignore."""
         from .estimators import ESTIMATORS, Settings
 
         self._check_ranges()
-        methods = ESTIMATORS.values() if self.method == "all" else [ESTIMATORS[self.method]]
+        method = self.chosen_method
+        methods = ESTIMATORS.values() if method == "all" else [ESTIMATORS[method]]
         known = {name for method in methods for name in method.options}
         own = {name for method in ESTIMATORS.values() for name in method.options}
         if ignored := self.given(*(own - known)):
-            raise UsageError(f"{ignored[0]} does nothing with --method {self.method}")
+            raise UsageError(f"{ignored[0]} does nothing with --method {method}")
         chosen = {name: getattr(self, name) for name in own if getattr(self, name) is not None}
         negatives = self.labeled_negatives
         return Settings(beta=self.beta, seed=self.seed, labeled_negatives=negatives, **chosen)
@@ -428,41 +479,3 @@ class EvidenceOptions(Common):
         grading = Grading(self.evidence, read_rule(self.evidence), self.target_alpha)
         grading.check()
         return grading
-
-
-@dataclass(frozen=True, kw_only=True)
-class DaskOption(Common):
-    """Commands that can let a cluster read the tables."""
-
-    dask: str | None = option(
-        "--dask",
-        "Large tables",
-        "Work on the Dask cluster whose scheduler has this address or wrote this file; it "
-        "reads and writes Parquet shards.",
-        metavar="ADDRESS",
-        settles=False,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShardsOptions(DaskOption):
-    """Commands that can write a directory of shards."""
-
-    resume: bool = flag(
-        "--resume",
-        "Large tables",
-        "Keep the shards that an interrupted run of the same command has finished.",
-        settles=False,
-    )
-
-    def check_table_out(self, out: str, rows: Rows) -> None:
-        """Stop, before any work is done, where `out` cannot be a table or a directory of shards."""
-        from .outputs import check_table_target
-        from .shards import check_sharded_target, is_sharded
-
-        if is_sharded(out):
-            check_sharded_target(out, rows)
-            return
-        if unused := self.given("dask", "resume"):
-            raise UsageError(f"{unused[0]} goes with shards: let the name after --out end in '/'")
-        check_table_target(out)

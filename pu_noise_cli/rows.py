@@ -62,6 +62,37 @@ class Chunk:
 
 
 @dataclass(frozen=True)
+class MatchColumns:
+    """The columns of peptide-spectrum matches that say what belongs together."""
+
+    spectrum: tuple[str, ...]  # of which only the best match counts
+    peptide: str | None = None
+    protein: str | None = None  # to which matches are rolled up
+    proteins: str | None = None  # that are only shown
+
+    @property
+    def rolled_up(self) -> dict[str, str]:
+        """The column of each level above matches, by the name of the level."""
+        levels = {"peptides": self.peptide, "proteins": self.protein}
+        return {level: column for level, column in levels.items() if column is not None}
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that tell which matches belong together."""
+        return tuple(dict.fromkeys([*self.spectrum, *self.rolled_up.values()]))
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The option that names each column, none of which is a feature."""
+        single = {
+            "--peptide-column": self.peptide,
+            "--protein-column": self.protein or self.proteins,
+        }
+        named = {column: option for option, column in single.items() if column is not None}
+        return named | dict.fromkeys(self.spectrum, "--spectrum-columns")
+
+
+@dataclass(frozen=True)
 class Rows:
     """All rows in output order, with the columns that play a part.
 
@@ -76,6 +107,7 @@ class Rows:
     label_column: str | None = None
     kept: tuple[str, ...] = ()  # carried through to the outputs
     label_values: tuple[tuple[str, int], ...] = ()  # what labels of your own say; others: nothing
+    matches: MatchColumns | None = None  # where the rows are peptide-spectrum matches
 
     @classmethod
     def matched(
@@ -90,13 +122,15 @@ class Rows:
         label_column: str | None = None,
         label_values: Sequence[tuple[str, int]] = (),
         keep: Sequence[str] = (),
+        matches: MatchColumns | None = None,
         wanted_by: str = "--features",
     ) -> Rows:
         """Match the columns of the tables by name; `features` empty means all that are left.
 
         By default one table is of unlabeled rows, and of two the first is of labeled ones.
         """
-        roles = dict.fromkeys(id_columns, "--id-column")
+        roles = {} if matches is None else matches.roles
+        roles |= dict.fromkeys(id_columns, "--id-column")
         for option, role in (("--group-column", group_column), ("--label-column", label_column)):
             if role is not None:
                 roles[role] = option
@@ -129,7 +163,7 @@ class Rows:
         if not found[0]:
             raise InputError(f"{tables[0].name}: no feature column is left")
         of_each, ids = tuple(sets) or USUAL_SETS[len(tables)], tuple(dict.fromkeys(id_columns))
-        roles_of = (ids, group_column, label_column, kept, tuple(label_values))
+        roles_of = (ids, group_column, label_column, kept, tuple(label_values), matches)
         return cls(tuple(tables), tuple(found[0]), of_each, *roles_of)
 
     def chunks(self, columns: Sequence[str]) -> Iterator[Chunk]:
@@ -179,9 +213,10 @@ class Rows:
 
     @property
     def carried(self) -> list[str]:
-        """The columns that id_parts(), groups() and carry() read."""
+        """The columns that id_parts(), groups() and carry() read, and keys of matches."""
         group = [] if self.group_column is None else [self.group_column]
-        return list(dict.fromkeys([*self.id_columns, *group, *self.kept]))
+        keys = () if self.matches is None else self.matches.keys
+        return list(dict.fromkeys([*self.id_columns, *group, *self.kept, *keys]))
 
     @property
     def id_names(self) -> tuple[str, ...]:

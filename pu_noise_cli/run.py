@@ -17,7 +17,10 @@ from .calibration import DEFAULT_CALIBRATOR, Calibration, calibrate
 from .engine import Engine
 from .evidence import Grading
 from .group_posteriors import GroupPosteriors, WriteGroupPosteriors
+from .grouped import GroupCopies
 from .groups import Groups, estimate_groups
+from .match_posteriors import WriteMatchPosteriors
+from .matches import Confidence
 from .notices import Notice
 from .outputs import check_target, write_json, write_text
 from .posteriors import PosteriorRequest, WritePosteriors, posterior_columns
@@ -25,6 +28,7 @@ from .provenance import NAME, digests_of, files_of_run, provenance
 from .report.aggregates import PosteriorCurve
 from .report.content import content_of_run
 from .report.page import render
+from .roll_up import LEVELS, PSMS, levels, shares_of, write_levels
 from .rows import Rows
 from .scores import GatherGroups, Scores
 from .shards import begin, check_sharded_target
@@ -39,11 +43,13 @@ SHARDED = ("scores/", "posterior/")
 FORMS = ("parquet", "tsv", "csv")
 MANIFESTS = tuple(f"{name}{MANIFEST}" for name in SHARDED)
 GROUPS = tuple(f"groups.{form}" for form in FORMS)
+ROLLED_UP = tuple(f"{name}.tsv" for name in LEVELS)
 OUTPUTS = (
     *(f"{name}.{form}" for name in ("scores", "posterior") for form in FORMS),
     *DOCUMENTS,
     *THRESHOLDS,
     *GROUPS,
+    *ROLLED_UP,
 )
 
 
@@ -67,6 +73,7 @@ class RunOutput:
     analysis: Analysis
     calibration: Calibration
     thresholds: Thresholds | None
+    levels: Mapping[str, Confidence]  # of matches, what was accepted
     groups: Groups | None = None
     files: tuple[str, ...] = ()
 
@@ -138,21 +145,23 @@ def _run(
     analysis = analyse(rows, settings.request, engine, scores, model, digests=True)
     prior, sketch = analysis.prior, analysis.sketch
     write_json(str(folder / "prior.json"), prior.to_json())
-    shares, _ = prior.shares(sketch)
-    calibration = calibrate(sketch, shares)
-    groups = None
-    if rows.group_column is not None and (settings.grading or not analysis.trained.learned):
-        groups = engine.gather(GatherGroups(analysis.trained.scorer), rows, "groups")
+    calibration = calibrate(sketch, shares_of(prior, sketch))
+    groups = _groups(rows, analysis, settings, engine)
+    if groups is not None:
         calibration = replace(calibration, notices=(*calibration.notices, *groups.notices))
     held = bounds(calibration, DEFAULT_CALIBRATOR, prior.seed, groups)
     thresholds = _thresholds(calibration, held, settings)
-    levels = [] if thresholds is None else thresholds.graded
-    request = PosteriorRequest(levels=levels, target_alpha=settings.target_alpha)
+    graded = [] if thresholds is None else thresholds.graded
+    request = PosteriorRequest(levels=graded, target_alpha=settings.target_alpha)
     columns = posterior_columns(calibration, request, held)
-    step = WritePosteriors(sketch, columns, prior.labeled_negatives)
+    rolled_up = levels(analysis, calibration, settings.request)
     scored = Scores.open(scores).rows
     by_group = _by_group(scored, calibration, held, settings, engine)
-    if by_group is not None:
+    step = WritePosteriors(sketch, columns, prior.labeled_negatives)
+    if rolled_up:
+        step = WriteMatchPosteriors.of(calibration, columns, rolled_up[PSMS])
+        engine.call("roll up", write_levels, rows, rolled_up, str(folder))
+    elif by_group is not None:
         step = WriteGroupPosteriors(sketch, columns, prior.labeled_negatives, by_group)
         of_groups = str(folder / f"groups.{settings.table_format}")
         by_group.write(of_groups, settings.request.transform.lower_is_positive)
@@ -170,10 +179,10 @@ def _run(
     content = replace(content, groups=None if by_group is None else by_group.groups)
     write_text(str(folder / "report.html"), render(content))
     tables = MANIFESTS if suffix == "/" else [f"{name[:-1]}{suffix}" for name in SHARDED]
-    documents = digests_of(folder, (*DOCUMENTS, *THRESHOLDS, *GROUPS))
+    documents = digests_of(folder, (*DOCUMENTS, *THRESHOLDS, *GROUPS, *ROLLED_UP))
     made_of["files"] = digests_of(of_tables, tables) | documents
     write_json(str(folder / NAME), made_of)
-    return RunOutput(analysis, calibration, thresholds, content.groups)
+    return RunOutput(analysis, calibration, thresholds, rolled_up, content.groups)
 
 
 def _by_group(
@@ -184,6 +193,16 @@ def _by_group(
         return None
     groups = estimate_groups(scored, settings.by, calibration, engine, DEFAULT_CALIBRATOR)
     return GroupPosteriors(groups, calibration, held, settings.grading)
+
+
+def _groups(
+    rows: Rows, analysis: Analysis, settings: RunSettings, engine: Engine
+) -> GroupCopies | None:
+    """What bounds need to know of groups of rows that are alike; of matches only some count."""
+    wanted = settings.grading or not analysis.trained.learned
+    if rows.group_column is None or rows.matches is not None or not wanted:
+        return None
+    return engine.gather(GatherGroups(analysis.trained.scorer), rows, "groups")
 
 
 def _thresholds(calibration: Calibration, held: Bounds, settings: RunSettings) -> Thresholds | None:

@@ -165,7 +165,8 @@ class Sketch:
         """
         if has_gaps(scores):
             scores = np.nan_to_num(scores)
-        if self.level < DENSE_LEVEL or len(scores) <= MAX_CELLS:  # for these a table does not pay
+        # for few scores a table does not pay, of which each cell takes a page of memory
+        if self.level < DENSE_LEVEL or len(scores) <= 8 * MAX_CELLS:
             return self._nearest(scores)
         cells = self._table[_table_index(scores, self.level)] - 1
         elsewhere = cells < 0

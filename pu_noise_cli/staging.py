@@ -31,6 +31,7 @@ PLANNED = re.compile(
     r"(scores|posterior|groups)\.(parquet|tsv|csv)|(scores|posterior)/_manifest\.json"
     r"|(labeled|unlabeled|negatives|truth)\.csv"
     r"|prior\.json|model\.punoise|report\.html|provenance\.json|thresholds\.(json|tsv)"
+    r"|(psms|peptides|proteins)\.tsv"
 )
 TEMPORARY = re.compile(r"(\..*\.)[a-z0-9_]{8}\.tmp", re.DOTALL)
 

@@ -11,8 +11,8 @@ import click
 
 from ..console import Console
 from ..errors import InputError, UsageError
-from ..options import ShardsOptions
 from ..parameters import Common, argument, command, joined, option, reads, writes
+from ..shard_options import ShardsOptions
 from ..table_options import CarriedColumns, InputFormat, LabelValues, MissingScore
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ def score(given: ScoreOptions, console: Console) -> None:
         count, missing = write_training_scores(rows, stored.scorer, of, given.threads, given.out)
     else:
         with open_engine(given.dask, given.threads, console, given.resume) as engine:
-            sketch = engine.write(WriteScores(stored.model), rows, "score", given.out)
+            step = WriteScores(stored.model)
+            sketch = engine.write(step, rows, "score", given.out).sketch
         count, missing = sketch.n_unlabeled + sketch.missing, sketch.missing
     console.warn(missing_scores(missing))
     console.detail(f"punoise: {count} rows scored")

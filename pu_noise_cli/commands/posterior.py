@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from ..console import Console
 from ..errors import InputError, UsageError
-from ..options import EvidenceOptions, PriorSource, ShardsOptions
+from ..options import EvidenceOptions, PriorSource
 from ..parameters import NUMBER, SHARE, command, flag, option, reads, writes
+from ..shard_options import ShardsOptions
 from ..table_options import GroupsOption
 from .parts import merged
 from .prior import tell_groups

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..console import Console
 from ..errors import EstimationError, InputError, PunoiseError, UsageError
+from ..match_options import SpectrumOption
 from ..options import (
-    DaskOption,
     EstimationOptions,
     OnFailure,
-    ShardsOptions,
     Strict,
     TableOptions,
 )
 from ..parameters import argument, command, reads, writes
+from ..shard_options import DaskOption, ShardsOptions
 from ..table_options import CarriedColumns, GroupsOption, InputFormat, MissingScore
 from .parts import merged
 
@@ -30,20 +30,27 @@ if TYPE_CHECKING:
     from ..transform.training import Trained
 
 
-OF_TABLES = (TableOptions, CarriedColumns, InputFormat, MissingScore)  # not of scores or sketches
+# not of scores or sketches
+OF_TABLES = (TableOptions, SpectrumOption, CarriedColumns, InputFormat, MissingScore)
+COUNTING = "target-decoy"  # the method for matches with decoys
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimating(TableOptions, EstimationOptions, OnFailure, Strict):
+class Estimating(SpectrumOption, EstimationOptions, OnFailure, Strict):
     """Commands that lead from tables to a prior."""
 
     def request(self) -> Request:
         """What the user has fixed about the way."""
         from ..analysis import Request
 
-        return Request(
-            self.transform_settings(), self.estimation_settings(), self.method, self.sample
-        )
+        settings = self.estimation_settings()
+        if self.of_decoys and not self.given("beta", "beta_between"):
+            settings = replace(settings, beta=1.0)
+        return Request(self.transform_settings(), settings, self.chosen_method, self.sample)
+
+    @property
+    def chosen_method(self) -> str:
+        return self.method or (COUNTING if self.of_decoys else super().chosen_method)
 
     def failed_prior(self, error: PunoiseError, console: Console) -> Prior:
         """The prior to write in spite of an error, or the error where none is wanted."""
@@ -52,7 +59,7 @@ class Estimating(TableOptions, EstimationOptions, OnFailure, Strict):
         if self.on_failure != "write":
             raise error
         console.say(f"punoise: warning: no estimate: {error}")
-        return failed_prior(self.method, self.seed, error, self.sample)
+        return failed_prior(self.chosen_method, self.seed, error, self.sample)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +93,8 @@ def transform(given: TransformOptions, console: Console) -> None:
     rows, settings = given.rows(), given.transform_settings()
     given.check_table_out(given.out, rows)
     with open_engine(given.dask, given.threads, console, given.resume) as engine:
-        sketch, trained = transform(rows, settings, engine, given.out, given.model_out)
-    notices = (*trained.notices, *missing_scores(sketch.missing))
+        scored, trained = transform(rows, settings, engine, given.out, given.model_out)
+    notices = (*trained.notices, *missing_scores(scored.sketch.missing))
     tell_score(trained, console)
     console.warn(notices)
     given.check_strict(notices)
@@ -205,6 +212,8 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
         check_by(rows, given.by)
     if rows is not None and given.dask is not None:
         check_parquet(rows, f"--dask {given.dask}")
+        if rows.matches is not None:
+            raise UsageError("--dask: matches of one spectrum may be in several shards")
     with open_engine(given.dask, given.threads, console) as engine:
         if rows is not None and scored is None:
             found = analyse(rows, request, engine)
@@ -220,7 +229,7 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
         with engine.timed("estimate"):
             prior = estimate_prior(
                 sketch,
-                given.method,
+                request.method,
                 request.estimation,
                 sample=given.sample,
                 notices=notices,
@@ -252,7 +261,7 @@ def _check_verdicts(given: EstimatePriorOptions) -> None:
     """Stop where verdicts would be ignored, or what is not verified could not be told."""
     if given.scores is None:
         raise UsageError("--verdicts goes with --scores, in which the verified rows are found")
-    if given.method not in ("auto", "all"):
+    if given.method not in (None, "auto", "all"):
         raise UsageError(f"--verdicts goes with --method auto or all, not with {given.method}")
 
 

@@ -10,8 +10,10 @@ import click
 
 from ..console import Console
 from ..errors import EstimationError, InputError, PunoiseError, UsageError
-from ..options import EvidenceOptions, ShardsOptions, stated_shares
+from ..match_options import RollUpOptions
+from ..options import EvidenceOptions, stated_shares
 from ..parameters import INNER_SHARE, command, flag, option
+from ..shard_options import ShardsOptions
 from ..table_options import ByOption
 from .posterior import tell_thresholds
 from .prior import Estimating, tell, tell_groups, tell_score
@@ -20,9 +22,11 @@ if TYPE_CHECKING:
     from ..analysis import Request
     from ..run import RunOutput
 
+ACCEPTED = 0.01  # the rate of false discoveries for which the summary counts matches
+
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(Estimating, EvidenceOptions, ByOption, ShardsOptions):
+class RunOptions(RollUpOptions, Estimating, EvidenceOptions, ByOption, ShardsOptions):
     out_dir: str = option(
         "--out-dir",
         "Output",
@@ -66,10 +70,7 @@ class RunOptions(Estimating, EvidenceOptions, ByOption, ShardsOptions):
             if self.negatives is not None and self.unlabeled is None:
                 raise UsageError("alpha cannot be estimated without --unlabeled: give --alpha")
             return super().request()
-        ignored = self.given("purity", "alpha_between", "beta_between")
-        if self.method != "auto":
-            ignored.append("--method")
-        if ignored:
+        if ignored := self.given("purity", "alpha_between", "beta_between", "method"):
             raise UsageError(f"{ignored[0]} does nothing with --alpha")
         alpha, beta = stated_shares(self.alpha, self.beta, self.labeled_negatives)
         stated = Shares(alpha, beta, labeled_negatives=self.labeled_negatives)
@@ -120,6 +121,10 @@ def run(given: RunOptions, console: Console) -> None:
             new_directory(given.out_dir),
             open_engine(given.dask, given.threads, console, given.resume) as engine,
         ):
+            if sharded and rows.matches is not None:
+                raise UsageError("--shards: matches of one spectrum may be in several shards")
+            if given.by is not None and rows.matches is not None:
+                raise UsageError("--by does not go with matches of spectra")
             run.check_targets(given.out_dir, rows if sharded else None)
             steps = run.run_sharded if sharded else run.run
             result = steps(rows, settings, engine, given.out_dir)
@@ -138,6 +143,8 @@ def _tell(result: RunOutput, out_dir: str, console: Console) -> None:
     if sketch.n_unlabeled and result.groups is None:  # by group, posteriors are others
         sure = sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
         console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
+    for name, level in result.levels.items():
+        console.say(f"{name}  {level.accepted(ACCEPTED)} at a q-value of at most {ACCEPTED}")
     if result.thresholds is not None:
         tell_thresholds(result.thresholds, console)
     if result.groups is not None:

@@ -13,6 +13,8 @@ from ..notices import Notice
 from ..sketch import FloatArray
 
 Interval = tuple[float, float]
+# what a method reads: scores, also those of one best match per spectrum only, or feature tables
+Needs = Literal["scores", "matches", "features"]
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Estimator:
 
     name: str
     summary: str
-    needs: Literal["scores", "features"]
+    needs: Needs
     options: tuple[str, ...]  # the settings that it heeds beyond those that every method does
     negatives: bool  # whether it uses known negatives
     estimate: Callable[[Any, Settings], Estimate]
@@ -110,7 +112,7 @@ ESTIMATORS: dict[str, Estimator] = {}
 
 def register(
     name: str,
-    needs: Literal["scores", "features"] = "scores",
+    needs: Needs = "scores",
     options: tuple[str, ...] = (),
     negatives: bool = False,
 ) -> Callable[[Callable[[Any, Settings], Estimate]], Callable[[Any, Settings], Estimate]]:

@@ -21,6 +21,7 @@ from ..spikes import LONE_VALUE, lone_in_column
 from . import CLASSIFIERS
 from .base import Fit, Progress, Training
 from .crossfit import FOLDS, CrossFit, cross_fit
+from .decoys import telling_features
 from .scaling import fit_scaling
 from .scoring import HonestScorer, ScoreModel, TrainingFile
 from .survey import Survey, SurveyRows
@@ -46,6 +47,7 @@ class TransformSettings:
     lower_is_positive: bool = False
     skip_missing: bool | None = None  # rows without a score, where a column is it; None: they stop
     labeled_negatives: bool = False  # a learned score is then turned round
+    decoys: bool = False  # the labeled negatives are to look like the others
     max_train_rows: int = 100_000
     na: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
@@ -63,6 +65,7 @@ class Trained:
     columns: list[dict[str, Any]]
     digests: Mapping[str, str]  # SHA-256 of the files of the tables, by path; if wanted
     notices: tuple[Notice, ...]
+    telling: tuple[str, ...] = ()  # features that tell decoys from targets like them
 
     @property
     def model(self) -> ScoreModel:
@@ -122,7 +125,11 @@ def train(
     places = np.concatenate([labeled.places, others.places])
     scores = model.turned(fit.scores)
     learned = scorer(model=model, places=places, scores=scores, cross_fit=crossed)
-    return trained(scorer=learned, notices=(*notices, *_odd_columns(encoding, raw, training)))
+    telling: tuple[str, ...] = ()
+    if settings.decoys:
+        telling = telling_features(training, fit.scores, encoding.feature_names)
+    notices += _odd_columns(encoding, raw, training)
+    return trained(scorer=learned, notices=tuple(notices), telling=telling)
 
 
 def _fits(
