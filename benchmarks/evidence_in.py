@@ -31,6 +31,7 @@ from scipy.stats import norm
 
 from pu_noise_cli.calibration import Shares, calibrate
 from pu_noise_cli.estimators import ESTIMATORS, Settings
+from pu_noise_cli.estimators.auto import LEVEL, Evidence, believed
 from pu_noise_cli.estimators.negatives import Mixture
 from pu_noise_cli.sketch import Sketch
 from pu_noise_cli.stratified import Verified, allot, stratify, width_foreseen
@@ -134,19 +135,18 @@ def informed(
     labeled: np.ndarray, unlabeled: np.ndarray, negatives: np.ndarray, alpha: float, beta: float
 ) -> dict[str, float]:
     """The interval of alpha without and with negatives, and with beta known too."""
-    without, with_them = Sketch.of(labeled, unlabeled), Sketch.of(labeled, unlabeled, negatives)
     found: dict[str, float] = {}
-    for name, sketch, known in (
-        ("without", without, None),
-        ("with", with_them, None),
-        ("without, β", without, beta),
-        ("with, β", with_them, beta),
+    for name, sketch in (
+        ("without", Sketch.of(labeled, unlabeled)),
+        ("with", Sketch.of(labeled, unlabeled, negatives)),
     ):
-        estimate = ESTIMATORS["auto"].estimate(sketch, Settings(beta=known))
-        low, high = estimate.alpha_ci
-        found[f"error {name}"] = abs(estimate.alpha - alpha)
-        found[f"width {name}"] = high - low
-        found[f"covered {name}"] = low <= alpha <= high
+        evidence = Evidence.of(sketch)
+        for of, known in ((name, None), (f"{name}, β", beta)):  # as `auto` does it
+            belief, _, _ = believed(sketch, Settings(beta=known), evidence)
+            (low, high), _ = belief.interval(LEVEL)
+            found[f"error {of}"] = abs(float(belief.alphas(np.array([0.5]))[0]) - alpha)
+            found[f"width {of}"] = high - low
+            found[f"covered {of}"] = low <= alpha <= high
     return found
 
 

@@ -340,16 +340,17 @@ def run_table(folder: Path, sizes: list[int], files: int) -> str:
 def workers_table(folder: Path, rows: int, files: int) -> str:
     """`run --dask` by one and two workers, with a training that hardly counts.
 
-    Beside the time on the wall, which other work on the machine changes, that of the processor of
-    the busiest worker.
+    Beside the time on the wall, which other work on the machine changes, that of the processor: of
+    all workers and of the busiest.
     """
     from distributed import Client
 
     tables = write_shards(folder / "run", rows, files)
     few = write_shards(folder / "warm", 20_000, 4)
-    quick = ("--classifier", "logistic", "--max-train-rows", 2000)
-    lines = ["| workers | s | busiest worker, s of the processor | client's |", "|---" * 4 + "|"]
-    busiest = []
+    quick = ("--max-train-rows", 2000)
+    lines = ["| workers | s | their processors, s | the busiest one's | the client's |"]
+    lines.append("|---" * 5 + "|")
+    found = []
     for workers in (1, 2):
         with cluster(folder, workers) as address, Client(address, set_as_default=False) as client:
             out = folder / f"out{workers}"
@@ -357,14 +358,14 @@ def workers_table(folder: Path, rows: int, files: int) -> str:
             before = client.run(time.process_time)
             run = punoise("run", *tables, *quick, "--out-dir", out, "--dask", address)
             after = client.run(time.process_time)
-        busiest.append(max(after[worker] - before[worker] for worker in after))
-        lines.append(f"| {workers} | {run.seconds:.1f} | {busiest[-1]:.1f} | {run.cpu:.1f} |")
+        spent = [after[worker] - before[worker] for worker in after]
+        found.append((sum(spent), max(spent)))
+        times = " | ".join(f"{x:.1f}" for x in (run.seconds, *found[-1], run.cpu))
+        lines.append(f"| {workers} | {times} |")
         print(lines[-1], flush=True)
-    lines += [
-        "",
-        f"The busier of two works {busiest[0] / busiest[1]:.2f} times less than one alone.",
-    ]
-    return "\n".join(lines) + "\n"
+    (one, _), (both, busiest) = found
+    ratios = f"1 / {one / busiest:.2f} of what one alone does, evenly 1 / {2 * one / both:.2f}"
+    return "\n".join([*lines, "", f"Of two workers, the busier spends {ratios}."]) + "\n"
 
 
 def main() -> None:
@@ -389,7 +390,7 @@ def main() -> None:
         ),
         ("Dask", lambda: dask_table(folder, int(options.dask_rows))),
         ("Run", lambda: run_table(folder, [int(n) for n in options.run_rows], options.run_files)),
-        ("Workers", lambda: workers_table(folder, int(options.workers_rows), 16)),
+        ("Workers", lambda: workers_table(folder, int(options.workers_rows), SHARDS)),
     ]
     wanted = [(title, part) for title, part in parts if not options.only or title in options.only]
     try:

@@ -13,10 +13,11 @@ from .engine import Engine
 from .errors import InputError
 from .estimation import DEFAULT_METHOD, estimate_prior, needs_features, stated_prior
 from .estimators import Samples, Settings
+from .matches import Matches, check_decoys
 from .outputs import write_atomically
 from .prior import Prior
 from .rows import Rows
-from .scores import WriteScores
+from .scores import Scored, WriteScores
 from .sketch import Sketch
 from .transform.row_sample import RowSample
 from .transform.scoring import ScoreModel
@@ -49,6 +50,7 @@ class Analysis:
     trained: Trained
     sketch: Sketch
     prior: Prior
+    matches: Matches | None = None  # the best of each spectrum, where the rows are such
 
 
 def analyse(
@@ -61,11 +63,14 @@ def analyse(
 ) -> Analysis:
     """From tables to a prior, whose warnings are those of all steps."""
     trained = _train(rows, request.transform, engine, digests)
-    sketch = _score(rows, trained, engine, scores_out, model_out)
+    scored = _score(rows, trained, engine, scores_out, model_out)
+    sketch, matches, notices = scored.sketch, scored.matches, trained.notices
+    if matches is not None:
+        notices += check_decoys(matches, trained.telling)
     if request.stated is not None:
         seed, sample = request.estimation.seed, request.sample
-        prior = stated_prior(sketch, request.stated, seed, sample, trained.notices)
-        return Analysis(trained, sketch, prior)
+        prior = stated_prior(sketch, request.stated, seed, sample, notices)
+        return Analysis(trained, sketch, prior, matches)
     samples = None
     if needs_features(request.method):
         samples = engine.call("features", feature_samples, rows, trained.model, request.transform)
@@ -76,10 +81,11 @@ def analyse(
             request.estimation,
             samples=samples,
             sample=request.sample,
-            notices=trained.notices,
+            notices=notices,
             learned=trained.learned,
+            competed=matches is not None,
         )
-    return Analysis(trained, sketch, prior)
+    return Analysis(trained, sketch, prior, matches)
 
 
 def transform(
@@ -88,7 +94,7 @@ def transform(
     engine: Engine,
     scores_out: str | None = None,
     model_out: str | None = None,
-) -> tuple[Sketch, Trained]:
+) -> tuple[Scored, Trained]:
     """Train on the rows and score them honestly; write the scores and the model where wanted."""
     trained = _train(rows, settings, engine)
     return _score(rows, trained, engine, scores_out, model_out), trained
@@ -108,17 +114,17 @@ def _train(
 
 def _score(
     rows: Rows, trained: Trained, engine: Engine, scores_out: str | None, model_out: str | None
-) -> Sketch:
+) -> Scored:
     """Score the rows honestly; write the scores and the model where wanted."""
     step = WriteScores(trained.scorer, trained.notices)
     if scores_out is None:
-        sketch = engine.gather(step, rows, "score")
+        scored = engine.gather(step, rows, "score")
     else:
-        sketch = engine.write(step, rows, "score", scores_out)
-    check_sizes(rows.names_of_sets, sketch.counts.sum(0), sketch.missing)
+        scored = engine.write(step, rows, "score", scores_out)
+    check_sizes(rows.names_of_sets, scored.sketch.counts.sum(0), scored.sketch.missing)
     if model_out is not None:
-        write_model(StoredModel(trained.model, sketch), model_out)
-    return sketch
+        write_model(StoredModel(trained.model, scored.sketch), model_out)
+    return scored
 
 
 def train_only(rows: Rows, settings: TransformSettings, engine: Engine, out: str) -> Trained:

@@ -17,7 +17,6 @@ MEAN_TOLERANCE = 0.005
 SMALLEST = 1e-9  # shares and differences below it are none
 REPLICATES = 100
 AVERAGED = 20  # of the likely pairs of α and β, over which posteriors are averaged
-ONE_SIDED = 0.95  # the level of each of the two bounds
 
 MEAN_OFF = declare(
     "posterior-mean-off",
@@ -62,6 +61,12 @@ class Shares:
         """The AUC of positives against negatives, from that of labeled against unlabeled rows."""
         richer = self.beta - self.of_labeled_class().alpha
         return float(np.clip(0.5 + (auc_pu - 0.5) / richer, 0, 1)) if richer > 0 else None
+
+    @property
+    def tell(self) -> bool:
+        """Whether the score adds anything to α."""
+        alpha = self.of_labeled_class().alpha
+        return min(alpha, 1 - alpha, self.beta - alpha) >= SMALLEST
 
     def spread(self, count: int) -> list[Shares]:
         """So many certain shares, as different as α and β are uncertain; the draws are in order."""
@@ -126,14 +131,14 @@ def _calibrated(
     the shares were estimated from these rows, its odds (Platt: ρ) are scaled so that it averages to
     α over the unlabeled rows, and the odds of labeled rows so that theirs averages to β.
     """
-    telling = [shares for shares in several if _tells(shares)]
+    telling = [shares for shares in several if shares.tell]
     scaled = iter(CALIBRATORS[calibrator](sketch, telling) if telling else ())
     for shares in several:
         alpha, beta, notices = shares.alpha, shares.beta, list[Notice]()
         if beta - alpha < SMALLEST:
             message = f"beta {beta:.4g} is not above alpha {alpha:.4g}: every posterior is alpha"
             notices.append(NOT_RICHER(message))
-        if not _tells(shares):
+        if not shares.tell:
             p, lr = np.full(len(sketch.edges), float(alpha)), np.ones(len(sketch.edges))
             rho = lr
         else:
@@ -183,11 +188,6 @@ def _population(sketch: Sketch, shares: Shares) -> FloatArray | IntArray:
     return np.asarray(labeled + (1 - of_labeled) * sketch.negative / sketch.n_negative)
 
 
-def _tells(shares: Shares) -> bool:
-    """Whether the score adds anything to α."""
-    return min(shares.alpha, 1 - shares.alpha, shares.beta - shares.alpha) >= SMALLEST
-
-
 def mean_off(mean: float, alpha: float) -> Notice:
     """The warning that posteriors do not average to α."""
     return MEAN_OFF(
@@ -203,12 +203,16 @@ def _posterior(
     scaled: Callable[[float], FloatArray],
 ) -> tuple[FloatArray, float]:
     """The posterior of each cell and its mean over rows, scaled so that it is the share's."""
+    scale = scale_of(counts, share, scaled) if to_scale else 1.0
+    p = scaled(scale)
+    return np.maximum.accumulate(p), _mean(p, counts)
 
-    def mean(scale: float) -> float:
-        return _mean(scaled(scale), counts)
 
-    scale = _solve(mean, share) if to_scale else 1.0
-    return np.maximum.accumulate(scaled(scale)), mean(scale)
+def scale_of(
+    counts: FloatArray | IntArray, share: float, scaled: Callable[[float], FloatArray]
+) -> float:
+    """The scale at which a posterior, as a function of it, has the share as its mean over rows."""
+    return _solve(lambda scale: _mean(scaled(scale), counts), share)
 
 
 def _by_odds(p: FloatArray) -> Callable[[float], FloatArray]:
@@ -223,29 +227,53 @@ def _ratio_range(shares: Shares) -> tuple[float, float]:
     return (1 - shares.beta) / (1 - shares.alpha), shares.beta / shares.alpha
 
 
-def _isotonic(sketch: Sketch, several: Sequence[Shares]) -> list[Callable[[float], FloatArray]]:
-    """The expected non-decreasing p given the counts, as a function of the scale of its odds.
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """How probable each logit of p is in each bin of the score, for several α and β."""
 
-    The likeliest non-decreasing p, isotonic regression, is too high at the top: a few labeled rows
-    that happen to come last make a block of their own. This is the mean over all non-decreasing p,
-    weighted by how likely they make the counts. Before any count is seen, p rises by jumps: RISES
-    of them as the logit of the rank grows by 1, each by more than d logits with a probability of
-    about RISE / (RISE + d), so that both smooth and abrupt rises are expected.
+    chance: FloatArray  # (bins, copies, levels), of LOGITS
+    rows: IntArray  # (bins,)
+    place: FloatArray  # (bins,): the logit of the rank of the bin's middle
+    at: FloatArray  # (cells,): that of the cell's
+
+    def by_cell(self, values: FloatArray) -> FloatArray:
+        """Values of the bins, shape (bins,), between which cells lie, shape (cells,)."""
+        return np.interp(self.at, self.place, values)
+
+    def expected(self) -> list[Callable[[float], FloatArray]]:
+        """The mean p of each cell for each α and β, as a function of the scale of its odds."""
+
+        def scaled(p: FloatArray) -> Callable[[float], FloatArray]:
+            p, _ = isotonic(p, self.rows)  # it decreases only where many rows insist on it
+            logits = self.by_cell(np.log(_odds(p)))
+            return lambda scale: _expit(logits + np.log(scale))
+
+        return [scaled(p) for p in (self.chance * _expit(LOGITS)).sum(-1).T]
+
+
+def chain(sketch: Sketch, several: Sequence[Shares]) -> Chain:
+    """All non-decreasing p, weighted by how likely they make the counts.
+
+    Before any count is seen, p rises by jumps: RISES of them as the logit of the rank grows by 1,
+    each by more than d logits with a probability of about RISE / (RISE + d), so that both smooth
+    and abrupt rises are expected.
     """
     total = sketch.counts.sum(1)
     starts = _bins(total)
     rows = np.add.reduceat(total, starts)
     place = _logit_rank(rows)
     log_likelihood = _log_likelihood(np.add.reduceat(sketch.counts, starts), sketch, several)
-    expected = (_paths(log_likelihood, RISES * np.diff(place)) * _expit(LOGITS)).sum(-1)
-    at = _logit_rank(total)
+    chance = _paths(log_likelihood, RISES * np.diff(place))
+    return Chain(chance, rows, place, _logit_rank(total))
 
-    def scaled(p: FloatArray) -> Callable[[float], FloatArray]:
-        p, _ = isotonic(p, rows)  # it decreases only where many rows insist on it
-        logits = np.interp(at, place, np.log(_odds(p)))
-        return lambda scale: _expit(logits + np.log(scale))
 
-    return [scaled(p) for p in expected.T]
+def _isotonic(sketch: Sketch, several: Sequence[Shares]) -> list[Callable[[float], FloatArray]]:
+    """The expected non-decreasing p given the counts, as a function of the scale of its odds.
+
+    The likeliest non-decreasing p, isotonic regression, is too high at the top: a few labeled rows
+    that happen to come last make a block of their own. This is the mean over all of them.
+    """
+    return chain(sketch, several).expected()
 
 
 def _log_likelihood(counts: IntArray, sketch: Sketch, several: Sequence[Shares]) -> FloatArray:
@@ -362,6 +390,7 @@ def _platt(sketch: Sketch, several: Sequence[Shares]) -> list[Callable[[float], 
 
 
 CALIBRATORS = {"isotonic": _isotonic, "platt": _platt}
+DEFAULT_CALIBRATOR = "isotonic"
 
 
 def _posterior_labeled(sketch: Sketch, shares: Shares, lr: FloatArray) -> FloatArray:
@@ -386,7 +415,7 @@ def _false_discovery_rate(p: FloatArray, unlabeled: FloatArray | IntArray) -> Fl
     return np.where(rows > 0, negatives / np.where(rows > 0, rows, 1), 1 - p)
 
 
-def posterior_at(lr: FloatArray, alpha: float) -> FloatArray:
+def posterior_at(lr: FloatArray, alpha: float | FloatArray) -> FloatArray:
     """p(Y=1|x) in a population with a share of α positives, from the likelihood ratio (Bayes)."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isinf(lr), 1.0, alpha * lr / (alpha * lr + 1 - alpha))
@@ -413,32 +442,6 @@ def replicates(
     rng = np.random.default_rng([seed, 2])
     copies = calibration.shares.spread(count)
     return [calibrate(calibration.sketch.resample(rng), copy, calibrator) for copy in copies]
-
-
-def lr_bounds(
-    calibration: Calibration, copies: Sequence[Calibration]
-) -> tuple[FloatArray, FloatArray]:
-    """One-sided 95 % bounds on the likelihood ratio of each cell, from below and from above."""
-    scores = calibration.sketch.scores
-    drawn = [copy.lr[copy.sketch.cells_of(scores)] for copy in copies]
-    levels = (1 - ONE_SIDED, ONE_SIDED)
-    low, high = np.quantile(drawn, levels, axis=0, method="closest_observation")
-    low, high = np.maximum.accumulate(low), np.maximum.accumulate(high)
-    return np.minimum(low, calibration.lr), np.maximum(high, calibration.lr)
-
-
-def posterior_bounds(
-    calibration: Calibration, copies: Sequence[Calibration], target_alpha: float | None
-) -> tuple[FloatArray, FloatArray]:
-    """One-sided 95 % bounds on the posterior of each cell, from below and from above."""
-    if target_alpha is not None:
-        low, high = lr_bounds(calibration, copies)
-        return posterior_at(low, target_alpha), posterior_at(high, target_alpha)
-    scores = calibration.sketch.scores
-    drawn = [copy.posterior[copy.sketch.cells_of(scores)] for copy in copies]
-    low, high = np.quantile(drawn, [1 - ONE_SIDED, ONE_SIDED], axis=0)
-    low, high = np.maximum.accumulate(low), np.maximum.accumulate(high)
-    return np.minimum(low, calibration.posterior), np.maximum(high, calibration.posterior)
 
 
 def _mid_rank(counts: IntArray) -> FloatArray:

@@ -55,17 +55,19 @@ def estimate_prior(
     notices: Sequence[Notice] = (),
     learned: bool = False,
     audit: Audit | None = None,
+    competed: bool = False,
 ) -> Prior:
     """Run one method, or all of them, on the scores and where given on the feature tables.
 
     `notices` are those of the steps before; `learned` says that the score is a classifier's. The
     verdicts of an audit come before what `auto` says. Where the labeled rows are negatives, all is
-    done for their class, and the answer turned round.
+    done for their class, and the answer turned round. Scores are `competed` where they are those of
+    the best match of each spectrum.
     """
     sketch, settings = _for_labeled_class(sketch, settings)
     estimates = {
         estimator.name: _with_intervals(estimator, sketch, samples, settings)
-        for estimator in _chosen(method, samples)
+        for estimator in _chosen(method, samples, competed)
     }
     answering = answering_method(method)
     answer = estimates[answering]
@@ -170,12 +172,18 @@ def _said(answer: Estimate, estimates: Mapping[str, Estimate]) -> tuple[Notice, 
     return answer.notices if tested is answer else (*answer.notices, *tested.notices)
 
 
-def _chosen(method: str, samples: Samples | None) -> Sequence[Estimator]:
+def _chosen(method: str, samples: Samples | None, competed: bool) -> Sequence[Estimator]:
+    there = {"scores": True, "features": samples is not None, "matches": competed}
     if method == "all":
-        return [e for e in ESTIMATORS.values() if e.needs == "scores" or samples is not None]
+        return [e for e in ESTIMATORS.values() if there[e.needs]]
     estimator = ESTIMATORS[method]
     if estimator.needs == "features" and samples is None:
         raise UsageError(f"--method {method} needs the feature tables: --labeled and --unlabeled")
+    if estimator.needs == "matches" and not competed:
+        raise UsageError(
+            f"--method {method} counts the best match of each spectrum, so it needs the matches: a "
+            ".pin file, or --spectrum-columns"
+        )
     return [estimator]
 
 
@@ -185,7 +193,7 @@ def _with_intervals(
     """The estimate, with percentile intervals over bootstrap samples where it has none itself."""
     if not estimator.negatives:
         sketch = sketch.without_negatives()
-    data = sketch if estimator.needs == "scores" else samples
+    data = samples if estimator.needs == "features" else sketch
     estimate = estimator.estimate(data, settings)
     if estimator.needs == "features" or estimate.alpha_ci is not None:
         return estimate

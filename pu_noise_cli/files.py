@@ -26,7 +26,7 @@ import pyarrow as pa
 from .errors import InputError, MachineError, UsageError, of_system
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
-KINDS = (*DELIMITERS, "parquet")  # of tables, as --input-format names them
+KINDS = (*DELIMITERS, "parquet", "pin")  # of tables, as --input-format names them
 SUFFIXES = {**{kind: kind for kind in KINDS}, "tab": "tsv", "txt": "txt"}  # and what they say
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 BGZIP = ".bgz"  # gzip in blocks, which is read and not written
@@ -61,6 +61,14 @@ class Format:
                 "any name with --input-format"
             )
         return cls(found, compression)
+
+
+def says_pin(name: str) -> bool:
+    """Whether a name, or a pattern of names, says that a table is a .pin file."""
+    stem = name.lower()
+    for suffix in (*COMPRESSIONS, BGZIP):
+        stem = stem.removesuffix(suffix)
+    return stem.endswith(".pin")
 
 
 @dataclass(frozen=True)

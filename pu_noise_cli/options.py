@@ -10,14 +10,30 @@ import click
 
 from .errors import StrictError, UsageError
 from .notices import Notice
-from .parameters import SHARE, Common, LazyChoice, NameList, NameLists, flag, joined, option, reads
-from .table_options import CarriedColumns, InputFormat, MissingScore
+from .parameters import (
+    INNER_SHARE,
+    SHARE,
+    Common,
+    LazyChoice,
+    NameList,
+    NameLists,
+    flag,
+    joined,
+    option,
+    reads,
+)
+from .table_options import CarriedColumns, InputFormat, LabelValues, MissingScore
 
 if TYPE_CHECKING:
     from .estimators import Settings
+    from .evidence import Grading
+    from .pin_tables import PinRoles
     from .prior import Prior
-    from .rows import Rows
+    from .rows import MatchColumns, Rows
+    from .tables import Table
     from .transform.training import TransformSettings
+
+DECOYS_CLASSIFIER = "semi-supervised"  # of tables whose labels are certain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +101,7 @@ class LabelsOption(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOption):
+class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOption, LabelValues):
     """Commands that read labeled and unlabeled rows, and known negatives."""
 
     labeled: str | None = reads("--labeled", "FILE", "Table of labeled positives.")
@@ -104,7 +120,8 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
     group_column: str | None = option(
         "--group-column",
         "Columns",
-        "Rows of one group are never split between training and scoring.",
+        "Rows of one group are never split between training and scoring; 'run' bounds posteriors "
+        "and evidence by groups, too.",
         metavar="NAME",
     )
     features: NameLists = option(
@@ -166,12 +183,22 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
         type=click.IntRange(100, 2**31),
     )
 
-    def rows(self) -> Rows:
-        """The rows that --labeled, --unlabeled and --negatives, or --table, name."""
+    @property
+    def only_to_learn(self) -> tuple[str, ...]:
+        """Options that do nothing where a column is used as the score."""
+        return ("classifier", "max_train_rows", "group_column")
+
+    def rows(self, keep: Iterable[str] = ()) -> Rows:
+        """The rows that --labeled, --unlabeled and --negatives, or --table, name.
+
+        `keep` are further columns to carry through.
+        """
         from .rows import Rows
 
         sets, names = self._tables()
         tables = [self.open_table(name) for name in names]
+        pin = self._pin(tables)
+        matches = self.matches(pin)
         features = joined(self.features)
         if self.score_column is not None:
             if features or self.transform:
@@ -181,12 +208,51 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
             tables,
             sets=sets,
             features=features,
-            drop=joined(self.drop_columns),
-            id_columns=joined(self.id_column),
-            group_column=self.group_column,
-            label_column=self.label_column,
-            keep=joined(self.keep_columns),
+            drop=(*joined(self.drop_columns), *self._no_features(pin)),
+            id_columns=joined(self.id_column) or ((pin.id,) if pin else ()),
+            group_column=self.group_column or (pin.scan if pin else None),
+            label_column=self.label_column or (pin.label if pin and self.table else None),
+            label_values=self.label_values(self.label_column),
+            keep=(*joined(self.keep_columns), *keep),
+            matches=matches,
         )
+
+    @property
+    def of_pin(self) -> bool:
+        """Whether the tables are said to be .pin files, in which columns are known by name."""
+        from .files import says_pin
+
+        names = (self.labeled, self.unlabeled, self.negatives, self.table)
+        return self.input_format == "pin" or any(map(says_pin, filter(None, names)))
+
+    @property
+    def labeled_negatives(self) -> bool:
+        return super().labeled_negatives or (self.labeled_are is None and self.of_pin)
+
+    @property
+    def of_decoys(self) -> bool:
+        """Whether the labeled rows are decoys, each of which is certainly a negative."""
+        return self.of_pin
+
+    def _pin(self, tables: Iterable[Table]) -> PinRoles | None:
+        """What the columns of .pin files are, if the tables are such."""
+        from .pin_tables import PinRoles
+
+        found = [table for table in tables if table.shards[0].format.kind == "pin"]
+        if found and not self.of_pin:
+            raise UsageError(f"{found[0].name}: holds .pin files; say so with --input-format pin")
+        if found and self.table is not None and not self.labeled_negatives:
+            raise UsageError("--labeled-are positives: the labeled rows of a .pin file are decoys")
+        return PinRoles.of(found[0].name, found[0].columns) if found else None
+
+    def _no_features(self, pin: PinRoles | None) -> list[str]:
+        """The columns of a .pin file that are no features, unless they are said to be."""
+        named = {*joined(self.features), *joined(self.id_column), *joined(self.keep_columns)}
+        return [] if pin is None else [c for c in (pin.label, *pin.others) if c not in named]
+
+    def matches(self, pin: PinRoles | None) -> MatchColumns | None:
+        """Which rows belong to one spectrum, for commands that care."""
+        return None
 
     def _tables(self) -> tuple[list[int], list[str]]:
         """The names of the tables, and the set that each has the rows of."""
@@ -198,7 +264,7 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
         if self.table is not None:
             if given:
                 raise UsageError("give either --table, or --labeled and --unlabeled, not both")
-            if self.label_column is None:
+            if self.label_column is None and not self.of_pin:
                 raise UsageError("--table needs --label-column")
             return [UNLABELED], [self.table]
         if self.labeled is None or len(given) < 2:
@@ -216,18 +282,20 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
         from .transform.training import TransformSettings
 
         default = TransformSettings()
+        usual = DECOYS_CLASSIFIER if self.of_decoys else default.classifier
         return TransformSettings(
-            classifier=self.classifier or default.classifier,
+            classifier=self.classifier or usual,
             train=False if self.score_column is not None else self.transform,
             lower_is_positive=self.lower_is_positive,
             skip_missing=self.skip_missing,
             labeled_negatives=self.labeled_negatives,
+            decoys=self.of_decoys,
             max_train_rows=self.max_train_rows or default.max_train_rows,
             na=self.na,
             categorical=joined(self.categorical),
             seed=self.seed,
             threads=self.threads,
-            only_to_learn=tuple(self.given("classifier", "max_train_rows", "group_column")),
+            only_to_learn=tuple(self.given(*self.only_to_learn)),
         )
 
 
@@ -241,17 +309,17 @@ def _methods() -> Iterable[str]:
 class EstimationOptions(Seeded, LabelsOption):
     """Commands that estimate α and β."""
 
-    method: str = option(
+    method: str | None = option(
         "--method",
         "Estimation",
-        "How to estimate; 'all' runs every method and answers with auto's.",
+        "How to estimate; 'all' runs every method and answers with auto's.  [default: auto; for "
+        "matches with decoys, target-decoy]",
         type=LazyChoice(_methods),
-        default="auto",
     )
     beta: float | None = option(
         "--beta",
         "Estimation",
-        "Share of true positives among the labeled rows, if known; it is then held fixed.",
+        "Share of the labeled rows that are what the labels say, if known; it is then held fixed.",
         type=SHARE,
     )
     purity: float | None = option(
@@ -294,16 +362,21 @@ class EstimationOptions(Seeded, LabelsOption):
         "--sample", "Output", "Sample name to put into the JSON.", metavar="NAME"
     )
 
+    @property
+    def chosen_method(self) -> str:
+        return self.method or "auto"
+
     def estimation_settings(self) -> Settings:
         """What the user has fixed about the estimation; nothing that the method would ignore."""
         from .estimators import ESTIMATORS, Settings
 
         self._check_ranges()
-        methods = ESTIMATORS.values() if self.method == "all" else [ESTIMATORS[self.method]]
+        method = self.chosen_method
+        methods = ESTIMATORS.values() if method == "all" else [ESTIMATORS[method]]
         known = {name for method in methods for name in method.options}
         own = {name for method in ESTIMATORS.values() for name in method.options}
         if ignored := self.given(*(own - known)):
-            raise UsageError(f"{ignored[0]} does nothing with --method {self.method}")
+            raise UsageError(f"{ignored[0]} does nothing with --method {method}")
         chosen = {name: getattr(self, name) for name in own if getattr(self, name) is not None}
         negatives = self.labeled_negatives
         return Settings(beta=self.beta, seed=self.seed, labeled_negatives=negatives, **chosen)
@@ -374,38 +447,35 @@ class PriorSource(Seeded, Strict, LabelsOption):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DaskOption(Common):
-    """Commands that can let a cluster read the tables."""
+class EvidenceOptions(Common):
+    """Commands that grade evidence, and that look at another population."""
 
-    dask: str | None = option(
-        "--dask",
-        "Large tables",
-        "Work on the Dask cluster whose scheduler has this address or wrote this file; it "
-        "reads and writes Parquet shards.",
-        metavar="ADDRESS",
-        settles=False,
+    evidence: str | None = reads(
+        "--evidence",
+        "acmg|FILE",
+        "Add the evidence strength that the bounds on the likelihood ratio support, by the "
+        "ACMG's rules or your own.",
+        heading="Posterior",
+    )
+    target_alpha: float | None = option(
+        "--target-alpha",
+        "Posterior",
+        "Give posterior and fdr for a population with this share of positives.",
+        type=INNER_SHARE,
     )
 
+    def check_population(self, by: str | None) -> None:
+        """Stop where posteriors would be for each group and for another population at once."""
+        if by is not None and self.target_alpha is not None:
+            raise UsageError("--by gives each group its own alpha: leave out --target-alpha")
 
-@dataclass(frozen=True, kw_only=True)
-class ShardsOptions(DaskOption):
-    """Commands that can write a directory of shards."""
+    def grading(self) -> Grading | None:
+        """How evidence is to be graded, if at all."""
+        from .evidence import Grading
+        from .files import read_rule
 
-    resume: bool = flag(
-        "--resume",
-        "Large tables",
-        "Keep the shards that an interrupted run of the same command has finished.",
-        settles=False,
-    )
-
-    def check_table_out(self, out: str, rows: Rows) -> None:
-        """Stop, before any work is done, where `out` cannot be a table or a directory of shards."""
-        from .outputs import check_table_target
-        from .shards import check_sharded_target, is_sharded
-
-        if is_sharded(out):
-            check_sharded_target(out, rows)
-            return
-        if unused := self.given("dask", "resume"):
-            raise UsageError(f"{unused[0]} goes with shards: let the name after --out end in '/'")
-        check_table_target(out)
+        if self.evidence is None:
+            return None
+        grading = Grading(self.evidence, read_rule(self.evidence), self.target_alpha)
+        grading.check()
+        return grading

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .calibration import Calibration, lr_bounds, posterior_bounds, replicates, shift_prior
+from .bounds import Bounds, bounds
+from .calibration import Calibration, shift_prior
 from .engine import RowsDone
 from .errors import EstimationError
 from .evidence import Level, strengths
 from .rows import Chunk, Rows
 from .scores import Scores, job_writer, scores_batch, scores_schema
 from .shards import Job
-from .sketch import FloatArray, IntArray, Sketch, has_gaps
+from .sketch import BoolArray, FloatArray, IntArray, Sketch, has_gaps
 
 OF_LABELED = ("posterior_labeled",)  # null on unlabeled rows
 TARGET_ALPHA = "target_alpha"  # a column that says for which population the posteriors are
@@ -39,9 +41,16 @@ class PosteriorRequest:
     calibrator: str = "isotonic"
     seed: int = 0
 
+    @property
+    def bounded(self) -> bool:
+        """Whether bounds are needed."""
+        return self.bounds or bool(self.levels)
 
-def posterior_columns(calibration: Calibration, request: PosteriorRequest) -> Columns:
-    """The columns of POSTERIOR after the score."""
+
+def posterior_columns(
+    calibration: Calibration, request: PosteriorRequest, held: Bounds | None = None
+) -> Columns:
+    """The columns of POSTERIOR after the score; `held` are the bounds, where they are known."""
     p, fdr = calibration.posterior, calibration.fdr
     if request.target_alpha is not None:
         p, fdr = shift_prior(calibration, request.target_alpha)
@@ -54,13 +63,13 @@ def posterior_columns(calibration: Calibration, request: PosteriorRequest) -> Co
     }
     if request.target_alpha is not None:
         columns[TARGET_ALPHA] = np.full(len(p), request.target_alpha)
-    if request.bounds or request.levels:
-        copies = replicates(calibration, request.calibrator, request.seed)
+    if request.bounded:
+        found = held or bounds(calibration, request.calibrator, request.seed)
         if request.bounds:
-            low, high = posterior_bounds(calibration, copies, request.target_alpha)
+            low, high = found.posterior(request.target_alpha)
             columns |= {"posterior_low": low, "posterior_high": high}
         if request.levels:
-            columns["evidence"] = strengths(request.levels, *lr_bounds(calibration, copies))
+            columns["evidence"] = strengths(request.levels, *found.lr)
     if request.fdr is not None:
         columns["call"] = fdr <= request.fdr
     for name, values in columns.items():
@@ -125,6 +134,7 @@ class PosteriorRows:
     unlabeled: IntArray  # (cells,): how many unlabeled rows each cell has
     doubtful: DoubtfulRows
     missing: int = 0  # rows without a score
+    reached: Counter[str] = field(default_factory=Counter)  # unlabeled rows by what is called
 
     @classmethod
     def none(cls, cells: int, labeled_negatives: bool) -> PosteriorRows:
@@ -161,37 +171,57 @@ class WritePosteriors:
         scored = Scores(job.part)
         found = PosteriorRows.none(len(self.sketch.edges), self.labeled_negatives)
         if job.is_done:
-            for chunk, scores in scored.chunks([*job.part.id_columns, "score"]):
-                found.add(job.part, chunk, scores, self.sketch.cells_of(scores))
+            for chunk, scores in scored.chunks([*self.read_again(job.part), "score"]):
+                self.saw(found, job.part, chunk, scores)
                 done(len(scores))
             return found
-        columns = {k: v for k, v in self.columns.items() if scored.with_set or k not in OF_LABELED}
-        fields = [pa.field(name, pa.array(values[:0]).type) for name, values in columns.items()]
+        names = [name for name in self.columns if scored.with_set or name not in OF_LABELED]
+        fields = [pa.field(name, pa.array(self.columns[name][:0]).type) for name in names]
         schema = scores_schema(job.part, scored.with_set, fields)
         with job_writer(job, schema) as write:
             for chunk, scores in scored.chunks([*job.part.carried, "score"]):
-                cells = self.sketch.cells_of(scores)
-                known = ~np.isnan(scores) if has_gaps(scores) else None
-                of_labeled = chunk.labeled if known is None else chunk.labeled & known
-                arrays = [
-                    _at_cells(values, cells, of_labeled if name in OF_LABELED else known)
-                    for name, values in columns.items()
-                ]
+                arrays = self.arrays(names, chunk, scores)
                 write(scores_batch(job.part, chunk, scores, schema, arrays))
-                found.add(job.part, chunk, scores, cells)
+                self.saw(found, job.part, chunk, scores)
                 done(len(scores))
         return found
 
+    def read_again(self, rows: Rows) -> Sequence[str]:
+        """The columns, beside the score, that are read of rows whose posteriors are there."""
+        return rows.id_columns
+
+    def arrays(self, names: Sequence[str], chunk: Chunk, scores: FloatArray) -> list[pa.Array]:
+        """The named columns of the rows of a chunk, null where they have no score."""
+        cells = self.sketch.cells_of(scores)
+        return [
+            at_places(self.columns[name], cells, known_rows(name, chunk, scores)) for name in names
+        ]
+
+    def saw(self, found: PosteriorRows, rows: Rows, chunk: Chunk, scores: FloatArray) -> None:
+        """Enter the rows of a chunk into what was found."""
+        found.add(rows, chunk, scores, self.sketch.cells_of(scores))
+
     @staticmethod
     def merge(results: Sequence[PosteriorRows]) -> PosteriorRows:
-        doubtful = DoubtfulRows.merge([found.doubtful for found in results])
-        unlabeled = np.sum([found.unlabeled for found in results], axis=0)
-        return PosteriorRows(unlabeled, doubtful, sum(found.missing for found in results))
+        return PosteriorRows(
+            np.sum([found.unlabeled for found in results], axis=0),
+            DoubtfulRows.merge([found.doubtful for found in results]),
+            sum(found.missing for found in results),
+            sum((found.reached for found in results), Counter()),
+        )
 
 
-def _at_cells(values: NDArray[Any], cells: IntArray, known: NDArray[np.bool_] | None) -> pa.Array:
-    """The value of each row by its cell, null where it is not known."""
+def known_rows(name: str, chunk: Chunk, scores: FloatArray) -> BoolArray | None:
+    """The rows of a chunk that have a value in a column, shape (n,); None where all have."""
+    scored = ~np.isnan(scores) if has_gaps(scores) else None
+    if name not in OF_LABELED:
+        return scored
+    return chunk.labeled if scored is None else chunk.labeled & scored
+
+
+def at_places(values: NDArray[Any], places: IntArray, known: BoolArray | None) -> pa.Array:
+    """The values at some places, null where they are not known; the latter both of shape (n,)."""
     missing = None if known is None else ~known
     if values.dtype.kind == "U":
-        return pa.array(values).take(pa.array(cells, mask=missing))
-    return pa.array(values[cells], mask=missing)
+        return pa.array(values).take(pa.array(places, mask=missing))
+    return pa.array(values[places], mask=missing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -62,6 +62,37 @@ class Chunk:
 
 
 @dataclass(frozen=True)
+class MatchColumns:
+    """The columns of peptide-spectrum matches that say what belongs together."""
+
+    spectrum: tuple[str, ...]  # of which only the best match counts
+    peptide: str | None = None
+    protein: str | None = None  # to which matches are rolled up
+    proteins: str | None = None  # that are only shown
+
+    @property
+    def rolled_up(self) -> dict[str, str]:
+        """The column of each level above matches, by the name of the level."""
+        levels = {"peptides": self.peptide, "proteins": self.protein}
+        return {level: column for level, column in levels.items() if column is not None}
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that tell which matches belong together."""
+        return tuple(dict.fromkeys([*self.spectrum, *self.rolled_up.values()]))
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The option that names each column, none of which is a feature."""
+        single = {
+            "--peptide-column": self.peptide,
+            "--protein-column": self.protein or self.proteins,
+        }
+        named = {column: option for option, column in single.items() if column is not None}
+        return named | dict.fromkeys(self.spectrum, "--spectrum-columns")
+
+
+@dataclass(frozen=True)
 class Rows:
     """All rows in output order, with the columns that play a part.
 
@@ -75,6 +106,8 @@ class Rows:
     group_column: str | None = None
     label_column: str | None = None
     kept: tuple[str, ...] = ()  # carried through to the outputs
+    label_values: tuple[tuple[str, int], ...] = ()  # what labels of your own say; others: nothing
+    matches: MatchColumns | None = None  # where the rows are peptide-spectrum matches
 
     @classmethod
     def matched(
@@ -87,14 +120,17 @@ class Rows:
         id_columns: Sequence[str] = (),
         group_column: str | None = None,
         label_column: str | None = None,
+        label_values: Sequence[tuple[str, int]] = (),
         keep: Sequence[str] = (),
+        matches: MatchColumns | None = None,
         wanted_by: str = "--features",
     ) -> Rows:
         """Match the columns of the tables by name; `features` empty means all that are left.
 
         By default one table is of unlabeled rows, and of two the first is of labeled ones.
         """
-        roles = dict.fromkeys(id_columns, "--id-column")
+        roles = {} if matches is None else matches.roles
+        roles |= dict.fromkeys(id_columns, "--id-column")
         for option, role in (("--group-column", group_column), ("--label-column", label_column)):
             if role is not None:
                 roles[role] = option
@@ -127,7 +163,8 @@ class Rows:
         if not found[0]:
             raise InputError(f"{tables[0].name}: no feature column is left")
         of_each, ids = tuple(sets) or USUAL_SETS[len(tables)], tuple(dict.fromkeys(id_columns))
-        return cls(tuple(tables), tuple(found[0]), of_each, ids, group_column, label_column, kept)
+        roles_of = (ids, group_column, label_column, kept, tuple(label_values), matches)
+        return cls(tuple(tables), tuple(found[0]), of_each, *roles_of)
 
     def chunks(self, columns: Sequence[str]) -> Iterator[Chunk]:
         """The named columns of all rows, in output order."""
@@ -143,7 +180,8 @@ class Rows:
                 sets = np.broadcast_to(code, batch.num_rows)
                 chunk = Chunk(batch, sets, position, row, file, file_row)
                 if self.label_column is not None:
-                    chunk = replace(chunk, sets=_parse_labels(chunk, self.label_column))
+                    labels = _parse_labels(chunk, self.label_column, dict(self.label_values))
+                    chunk = replace(chunk, sets=labels)
                 yield chunk
                 row += batch.num_rows
 
@@ -175,9 +213,10 @@ class Rows:
 
     @property
     def carried(self) -> list[str]:
-        """The columns that id_parts(), groups() and carry() read."""
+        """The columns that id_parts(), groups() and carry() read, and keys of matches."""
         group = [] if self.group_column is None else [self.group_column]
-        return list(dict.fromkeys([*self.id_columns, *group, *self.kept]))
+        keys = () if self.matches is None else self.matches.keys
+        return list(dict.fromkeys([*self.id_columns, *group, *self.kept, *keys]))
 
     @property
     def id_names(self) -> tuple[str, ...]:
@@ -262,11 +301,13 @@ def as_text(chunk: Chunk, column: str) -> pa.Array:
         ) from error
 
 
-def _parse_labels(chunk: Chunk, column: str) -> NDArray[np.int8]:
-    """The set of each row by the words of its label column, shape (n,)."""
+def _parse_labels(chunk: Chunk, column: str, values: Mapping[str, int]) -> NDArray[np.int8]:
+    """The set of each row by the words of its label column, or by stated values, shape (n,)."""
     coded = chunk.batch[column]
     if not pa.types.is_dictionary(coded.type):
         coded = as_text(chunk, column).dictionary_encode()
+    if values:
+        return _by_values(chunk, column, coded, values)
     words = ["", *(str(word).strip().lower() for word in coded.dictionary.to_pylist())]
     if len(words) == 2 and not coded.null_count and words[1] in WORDS:
         code = np.array(WORDS[words[1]], np.int8)
@@ -279,3 +320,22 @@ def _parse_labels(chunk: Chunk, column: str) -> NDArray[np.int8]:
             remedy = "; a label is 1/0, true/false, yes/no, labeled/unlabeled, or negative"
             raise chunk.error(column, f"has {shown(chunk.batch[column][row].as_py())}", row, remedy)
     return sets[codes]
+
+
+def _by_values(
+    chunk: Chunk, column: str, coded: pa.DictionaryArray, values: Mapping[str, int]
+) -> NDArray[np.int8]:
+    """The same by stated values, of which a field may hold several, separated by commas."""
+    sets, contradictory = [UNLABELED], []
+    for number, field in enumerate(coded.dictionary.to_pylist(), start=1):
+        found = {values[part.strip()] for part in str(field).split(",") if part.strip() in values}
+        if len(found) > 1:
+            contradictory.append(number)
+        sets.append(min(found, default=UNLABELED))
+    codes = np.asarray(pc.fill_null(coded.indices, -1)) + 1
+    bad = np.isin(codes, contradictory)
+    if bad.any():
+        row = int(bad.argmax())
+        problem = f"has {shown(chunk.batch[column][row].as_py())}, which is labeled and negative,"
+        raise chunk.error(column, problem, row)
+    return np.array(sets, np.int8)[codes]

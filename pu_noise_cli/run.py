@@ -12,27 +12,44 @@ from pathlib import Path
 from typing import Any
 
 from .analysis import Analysis, Request, analyse
-from .calibration import Calibration, calibrate
+from .bounds import Bounds, bounds
+from .calibration import DEFAULT_CALIBRATOR, Calibration, calibrate
 from .engine import Engine
+from .evidence import Grading
+from .group_posteriors import GroupPosteriors, WriteGroupPosteriors
+from .grouped import GroupCopies
+from .groups import Groups, estimate_groups
+from .match_posteriors import WriteMatchPosteriors
+from .matches import Confidence
 from .notices import Notice
 from .outputs import check_target, write_json, write_text
 from .posteriors import PosteriorRequest, WritePosteriors, posterior_columns
 from .provenance import NAME, digests_of, files_of_run, provenance
+from .report.aggregates import PosteriorCurve
 from .report.content import content_of_run
 from .report.page import render
+from .roll_up import LEVELS, PSMS, levels, shares_of, write_levels
 from .rows import Rows
-from .scores import Scores
+from .scores import GatherGroups, Scores
 from .shards import begin, check_sharded_target
 from .signals import held
 from .staging import mark_unfinished, staged, unmark
 from .tables import MANIFEST
+from .thresholds import Thresholds
 
 DOCUMENTS = ("prior.json", "model.punoise", "report.html", NAME)
+THRESHOLDS = ("thresholds.json", "thresholds.tsv")
 SHARDED = ("scores/", "posterior/")
+FORMS = ("parquet", "tsv", "csv")
 MANIFESTS = tuple(f"{name}{MANIFEST}" for name in SHARDED)
+GROUPS = tuple(f"groups.{form}" for form in FORMS)
+ROLLED_UP = tuple(f"{name}.tsv" for name in LEVELS)
 OUTPUTS = (
-    *(f"{name}.{form}" for name in ("scores", "posterior") for form in ("parquet", "tsv", "csv")),
+    *(f"{name}.{form}" for name in ("scores", "posterior") for form in FORMS),
     *DOCUMENTS,
+    *THRESHOLDS,
+    *GROUPS,
+    *ROLLED_UP,
 )
 
 
@@ -44,6 +61,9 @@ class RunSettings:
     table_format: str
     options: Mapping[str, Any]  # what the results depend on, as given, for the provenance
     execution: Mapping[str, Any]  # the other options
+    grading: Grading | None = None  # of evidence, where that is wanted
+    target_alpha: float | None = None  # of the population that posteriors are for
+    by: str | None = None  # the column that groups rows
 
 
 @dataclass(frozen=True)
@@ -52,11 +72,15 @@ class RunOutput:
 
     analysis: Analysis
     calibration: Calibration
+    thresholds: Thresholds | None
+    levels: Mapping[str, Confidence]  # of matches, what was accepted
+    groups: Groups | None = None
     files: tuple[str, ...] = ()
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        return (*self.analysis.prior.notices, *self.calibration.notices)
+        of_groups = () if self.groups is None else self.groups.notices
+        return (*self.analysis.prior.notices, *self.calibration.notices, *of_groups)
 
 
 def check_targets(out_dir: str, sharded: Rows | None = None) -> None:
@@ -97,7 +121,9 @@ def run_sharded(rows: Rows, settings: RunSettings, engine: Engine, out_dir: str)
                 unmark(out_dir)
             raise
         stage.commit(remove=set(earlier_files(out_dir)) - set(MANIFESTS))
-    return replace(result, files=(*SHARDED, *DOCUMENTS))
+    thresholds = () if result.thresholds is None else THRESHOLDS
+    groups = () if result.groups is None else GROUPS[:1]
+    return replace(result, files=(*SHARDED, *DOCUMENTS, *thresholds, *groups))
 
 
 def abandon(out_dir: str) -> None:
@@ -119,18 +145,69 @@ def _run(
     analysis = analyse(rows, settings.request, engine, scores, model, digests=True)
     prior, sketch = analysis.prior, analysis.sketch
     write_json(str(folder / "prior.json"), prior.to_json())
-    shares, _ = prior.shares(sketch)
-    calibration = calibrate(sketch, shares)
-    columns = posterior_columns(calibration, PosteriorRequest())
+    calibration = calibrate(sketch, shares_of(prior, sketch))
+    groups = _groups(rows, analysis, settings, engine)
+    if groups is not None:
+        calibration = replace(calibration, notices=(*calibration.notices, *groups.notices))
+    held = bounds(calibration, DEFAULT_CALIBRATOR, prior.seed, groups)
+    thresholds = _thresholds(calibration, held, settings)
+    graded = [] if thresholds is None else thresholds.graded
+    request = PosteriorRequest(levels=graded, target_alpha=settings.target_alpha)
+    columns = posterior_columns(calibration, request, held)
+    rolled_up = levels(analysis, calibration, settings.request)
+    scored = Scores.open(scores).rows
+    by_group = _by_group(scored, calibration, held, settings, engine)
     step = WritePosteriors(sketch, columns, prior.labeled_negatives)
-    found = engine.write(
-        step, Scores.open(scores).rows, "posterior", f"{of_tables}/posterior{suffix}"
-    )
+    if rolled_up:
+        step = WriteMatchPosteriors.of(calibration, columns, rolled_up[PSMS])
+        engine.call("roll up", write_levels, rows, rolled_up, str(folder))
+    elif by_group is not None:
+        step = WriteGroupPosteriors(sketch, columns, prior.labeled_negatives, by_group)
+        of_groups = str(folder / f"groups.{settings.table_format}")
+        by_group.write(of_groups, settings.request.transform.lower_is_positive)
+    found = engine.write(step, scored, "posterior", f"{of_tables}/posterior{suffix}")
     execution = {**settings.execution, "seconds": engine.seconds}
     made_of = provenance(rows, analysis.trained, settings.options, execution)
-    content = content_of_run(prior, calibration, found.doubtful, made_of)
+    if thresholds is not None:
+        dataset = prior.sample or made_of["score_column"] or "score"
+        for name in THRESHOLDS:
+            thresholds.write(str(folder / name), dataset, prior.method)
+    by_score = PosteriorCurve.of(
+        calibration, settings.target_alpha, held.posterior(settings.target_alpha)
+    )
+    content = content_of_run(prior, calibration, found.doubtful, made_of, by_score, thresholds)
+    content = replace(content, groups=None if by_group is None else by_group.groups)
     write_text(str(folder / "report.html"), render(content))
     tables = MANIFESTS if suffix == "/" else [f"{name[:-1]}{suffix}" for name in SHARDED]
-    made_of["files"] = digests_of(of_tables, tables) | digests_of(folder, DOCUMENTS)
+    documents = digests_of(folder, (*DOCUMENTS, *THRESHOLDS, *GROUPS, *ROLLED_UP))
+    made_of["files"] = digests_of(of_tables, tables) | documents
     write_json(str(folder / NAME), made_of)
-    return RunOutput(analysis, calibration)
+    return RunOutput(analysis, calibration, thresholds, rolled_up, content.groups)
+
+
+def _by_group(
+    scored: Rows, calibration: Calibration, held: Bounds, settings: RunSettings, engine: Engine
+) -> GroupPosteriors | None:
+    """What scores say in each group, if there are any."""
+    if settings.by is None:
+        return None
+    groups = estimate_groups(scored, settings.by, calibration, engine, DEFAULT_CALIBRATOR)
+    return GroupPosteriors(groups, calibration, held, settings.grading)
+
+
+def _groups(
+    rows: Rows, analysis: Analysis, settings: RunSettings, engine: Engine
+) -> GroupCopies | None:
+    """What bounds need to know of groups of rows that are alike; of matches only some count."""
+    wanted = settings.grading or not analysis.trained.learned
+    if rows.group_column is None or rows.matches is not None or not wanted:
+        return None
+    return engine.gather(GatherGroups(analysis.trained.scorer), rows, "groups")
+
+
+def _thresholds(calibration: Calibration, held: Bounds, settings: RunSettings) -> Thresholds | None:
+    """Where evidence has which strength, if that is wanted."""
+    if settings.grading is None:
+        return None
+    turned = settings.request.transform.lower_is_positive
+    return Thresholds.of(calibration, held, settings.grading, turned)

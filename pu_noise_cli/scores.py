@@ -17,6 +17,8 @@ import pyarrow as pa
 from .encoding import Column, Encoding
 from .engine import Engine, RowsDone
 from .errors import InputError, UsageError
+from .grouped import NO_GROUPS, GroupCopies
+from .matches import Matches, MatchFinder
 from .notices import Notice
 from .outputs import WriteBatch, table_writer
 from .rows import OWN_COLUMNS, Chunk, Rows
@@ -29,7 +31,8 @@ from .transform.training import check_sizes
 
 SET_NAMES = pa.array(SETS)
 SCORE_COLUMN = Encoding((Column("score", "number"),))
-UNIQUE_COLUMNS = ("id", "score")  # nearly so: a dictionary of their values does not pay
+# nearly so: a dictionary of their values does not pay
+UNIQUE_COLUMNS = ("id", "score", "pep", "q_value")
 WARNINGS_KEY = "punoise.warnings"  # of Parquet: what was noticed about the columns
 
 
@@ -40,7 +43,9 @@ class Scores:
     rows: Rows
 
     @classmethod
-    def open(cls, name: str, with_set: bool | None = True) -> Scores:
+    def open(
+        cls, name: str, with_set: bool | None = True, group_column: str | None = None
+    ) -> Scores:
         """The rows of a file; by default they must have a set, with None they may."""
         table = open_table(name)
         if with_set is None:
@@ -52,6 +57,7 @@ class Scores:
             [table],
             features=["score"],
             id_columns=ids,
+            group_column=group_column,
             label_column="set" if with_set else None,
             keep=[c for c in table.columns if c not in ids and c not in OWN_COLUMNS],
         )
@@ -117,6 +123,41 @@ class SketchScores:
 
 
 @dataclass(frozen=True)
+class GatherGroups:
+    """Finds bootstrap samples of the groups of rows: of SCORES, or of tables that it scores."""
+
+    scorer: HonestScorer | None = None
+
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> GroupCopies:
+        found = NO_GROUPS
+        for chunk, scores in self._scored(job.part, threads):
+            groups = job.part.groups(chunk)
+            assert groups is not None  # who wants this names the column
+            known = np.isfinite(scores)
+            mine = (scores[known], chunk.sets[known], groups.filter(pa.array(known)))
+            found = GroupCopies.merge([found, GroupCopies.of_rows(*mine)])
+            done(len(scores))
+        return found
+
+    def _scored(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, FloatArray]]:
+        if self.scorer is not None:
+            return self.scorer.score_all(rows, threads)
+        return Scores(rows).chunks([*rows.carried, "score"])
+
+    @staticmethod
+    def merge(results: Sequence[GroupCopies]) -> GroupCopies:
+        return GroupCopies.merge(results)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What was seen of rows while they were scored."""
+
+    sketch: Sketch  # of the rows that count: all, or of matches the best of each spectrum
+    matches: Matches | None = None
+
+
+@dataclass(frozen=True)
 class WriteScores:
     """Scores rows, writes them where the job says so, and finds their sketch.
 
@@ -133,7 +174,7 @@ class WriteScores:
             save_model(StoredModel(self.scorer.model, scorer=self.scorer), file)
         else:
             save_model(StoredModel(self.scorer), file)
-        columns = json.dumps([rows.id_columns, rows.label_column, rows.kept])
+        columns = json.dumps([rows.id_columns, rows.label_column, rows.label_values, rows.kept])
         return hashlib.sha256(file.getvalue() + columns.encode()).hexdigest()
 
     @property
@@ -142,11 +183,12 @@ class WriteScores:
         scorer = self.scorer
         return (scorer.model if isinstance(scorer, HonestScorer) else scorer).skip_missing
 
-    def __call__(self, job: Job, done: RowsDone, threads: int) -> Sketch:
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> Scored:
         with_set = isinstance(self.scorer, HonestScorer)
         if job.is_done and job.out is not None:
-            return Scores.open(job.out, with_set).sketch(done)
+            return Scored(Scores.open(job.out, with_set).sketch(done))
         builder = SketchBuilder()
+        finder = None if job.part.matches is None else MatchFinder(job.part)
         metadata = {WARNINGS_KEY: json.dumps(self.notices)} if self.notices else {}
         schema = scores_schema(job.part, with_set).with_metadata(metadata)
         with job_writer(job, schema) as write:
@@ -156,9 +198,15 @@ class WriteScores:
                     row = int(bad.argmax())
                     raise chunk.error(job.part.features[0], "and the others have no score", row)
                 write(scores_batch(job.part, chunk, scores, schema))
-                builder.add(scores, chunk.sets)
+                if finder is None:
+                    builder.add(scores, chunk.sets)
+                else:
+                    finder.add(chunk, scores)
                 done(len(scores))
-        return builder.sketch()
+        if finder is None:
+            return Scored(builder.sketch())
+        matches = finder.found()
+        return Scored(replace(matches.sketch, missing=finder.missing), matches)
 
     def _scored(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, FloatArray]]:
         if isinstance(self.scorer, HonestScorer):
@@ -168,8 +216,10 @@ class WriteScores:
                 yield chunk, self.scorer.score(chunk, threads)
 
     @staticmethod
-    def merge(results: Sequence[Sketch]) -> Sketch:
-        return Sketch.merge(results)
+    def merge(results: Sequence[Scored]) -> Scored:
+        if len(results) == 1:
+            return results[0]  # matches are not in shards
+        return Scored(Sketch.merge([found.sketch for found in results]))
 
 
 def write_training_scores(

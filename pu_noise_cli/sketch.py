@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from .errors import UsageError
+
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -88,20 +90,35 @@ class Sketch:
         return cls(distinct, counts)._at_level(0)._coarsened()
 
     @classmethod
-    def merge(cls, sketches: Iterable[Sketch]) -> Sketch:
-        """The sketch of all rows that the given sketches were made of."""
+    def merge(cls, sketches: Iterable[Sketch], most: int = MAX_CELLS) -> Sketch:
+        """The sketch of all rows that the given sketches were made of, with at most so many cells.
+
+        The number must be the same for all sketches that are to add up.
+        """
         parts = list(sketches)
         stacked = cls(
             np.concatenate([part.edges for part in parts]),
             np.concatenate([part.counts for part in parts]),
             missing=sum(part.missing for part in parts),
         )
-        return stacked._at_level(max(part.level for part in parts))._coarsened()
+        return stacked._at_level(max(part.level for part in parts))._coarsened(most)
 
     @cached_property
     def scores(self) -> FloatArray:
         """The score each cell stands for: its middle."""
         return _on_grid(self.edges, self.level, middle=True)
+
+    def spans(self) -> tuple[FloatArray, FloatArray]:
+        """The lowest and the highest score of each cell, both of shape (cells,)."""
+        mirrored = (self.edges > 0.5) & (self.edges < 1)  # 1 shares its cell with what is above
+        distance = np.where(mirrored, 1.0 - self.edges, self.edges)
+        alone = (distance == 0) | (distance == 0.5)
+        last = np.where(alone, 0, (1 << self.level) - 1)
+        far = (distance.view(np.int64) | last).view(np.float64)
+        # 1 - far may be rounded into the next cell, but the edge of that one is exact
+        turned = np.nextafter(1.0 - np.nextafter(far, 1.0), 1.0)
+        far = np.where(mirrored & (self.level > 0), turned, np.where(mirrored, self.edges, far))
+        return np.minimum(self.edges, far), np.maximum(self.edges, far)
 
     @cached_property
     def unlabeled(self) -> IntArray:
@@ -148,7 +165,8 @@ class Sketch:
         """
         if has_gaps(scores):
             scores = np.nan_to_num(scores)
-        if self.level < DENSE_LEVEL or len(scores) <= MAX_CELLS:  # for these a table does not pay
+        # for few scores a table does not pay, of which each cell takes a page of memory
+        if self.level < DENSE_LEVEL or len(scores) <= 8 * MAX_CELLS:
             return self._nearest(scores)
         cells = self._table[_table_index(scores, self.level)] - 1
         elsewhere = cells < 0
@@ -192,6 +210,8 @@ class Sketch:
 
         Shares stay shares.
         """
+        if self.n_negative:
+            raise UsageError("labeled negatives and known negatives do not go together")
         shares = len(self.edges) > 0 and self.edges[0] >= 0 and self.edges[-1] <= 1
         scores = self.scores[::-1]
         turned = 1.0 - scores if shares else -scores
@@ -206,11 +226,11 @@ class Sketch:
         counts = np.add.reduceat(self.counts[order], first) if len(first) else self.counts
         return Sketch(edges[first], counts, level, self.missing)
 
-    def _coarsened(self) -> Sketch:
-        """This sketch on the finest grid that leaves it at most MAX_CELLS cells."""
+    def _coarsened(self, most: int = MAX_CELLS) -> Sketch:
+        """This sketch on the finest grid that leaves it at most so many cells."""
 
         def too_many(level: int) -> bool:
-            return int(_is_first(_on_grid(self.edges, level)).sum()) > MAX_CELLS
+            return int(_is_first(_on_grid(self.edges, level)).sum()) > most
 
         if not too_many(self.level):
             return self

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .parameters import Common, LazyChoice, NameList, NameLists, option
+from .errors import UsageError
+from .parameters import Common, LazyChoice, NameList, NameLists, joined, option, writes
 
 if TYPE_CHECKING:
     from .tables import Table
@@ -78,3 +79,77 @@ class MissingScore(Common):
     def skip_missing(self) -> bool | None:
         """Whether to skip rows without a score, where that was said."""
         return None if self.missing_score is None else self.missing_score == "skip"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelValues(Common):
+    """Commands that can read a label column in words of the user's own."""
+
+    labeled_value: NameLists = option(
+        "--labeled-value",
+        "Input",
+        "Values of --label-column that mean labeled, such as P; rows with others are unlabeled.",
+        metavar="A,B,...",
+        type=NameList(),
+        multiple=True,
+    )
+    negative_value: NameLists = option(
+        "--negative-value",
+        "Input",
+        "With --labeled-value: values that mean a known negative, such as B.",
+        metavar="A,B,...",
+        type=NameList(),
+        multiple=True,
+    )
+
+    def label_values(self, label_column: str | None) -> list[tuple[str, int]]:
+        """What values of the label column say, where that is the user's own."""
+        from .sketch import LABELED, NEGATIVE
+
+        stated = self.given("labeled_value", "negative_value")
+        if stated and label_column is None:
+            raise UsageError(f"{stated[0]} goes with --label-column")
+        labeled, negative = joined(self.labeled_value), joined(self.negative_value)
+        if negative and not labeled:
+            raise UsageError("--negative-value goes with --labeled-value")
+        if both := set(labeled) & set(negative):
+            raise UsageError(f"{min(both)!r} cannot be a labeled and a negative value")
+        return [(v, LABELED) for v in labeled] + [(v, NEGATIVE) for v in negative]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByOption(Common):
+    """Commands that can tell groups of rows apart."""
+
+    by: str | None = option(
+        "--by",
+        "Columns",
+        "Estimate alpha for each group of rows that this column names (gene, charge, tissue), each "
+        "leaning on all the more the smaller it is. The column is kept, and no feature unless "
+        "named as such.",
+        metavar="COLUMN",
+    )
+
+    @property
+    def by_columns(self) -> tuple[str, ...]:
+        """The columns that must be carried through for it."""
+        return () if self.by is None else (self.by,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupsOption(ByOption):
+    """Commands that write the groups to a file of any name."""
+
+    groups_out: str | None = writes(
+        "--groups-out", "GROUPS", "With --by: the table of groups to write."
+    )
+
+    def check_groups_out(self) -> None:
+        """Stop, before any work is done, where the groups cannot be written."""
+        from .outputs import check_table_target
+
+        if self.groups_out is None:
+            return
+        if self.by is None:
+            raise UsageError("--groups-out goes with --by, which says what groups there are")
+        check_table_target(self.groups_out)

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 
 from .errors import InputError, UsageError, of_system
 from .files import COMPRESSIONS, DELIMITERS, Format, Shard, input_errors, magic_suffix
+from .pin_tables import pin_batches, pin_columns
 from .text_tables import SNIFF_BYTES, text_batches, text_columns, text_kind
 
 BATCH_ROWS, BATCH_VALUES, BATCH_BYTES = 1 << 17, 1 << 22, 1 << 26  # at most so many at a time
@@ -381,4 +382,5 @@ _TEXT = Reader(text_columns, lambda shard, columns, rows, coded: text_batches(sh
 READERS = {
     **dict.fromkeys(DELIMITERS, _TEXT),
     "parquet": Reader(_parquet_columns, _parquet_batches),
+    "pin": Reader(pin_columns, pin_batches),
 }

@@ -7,13 +7,8 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from pu_noise_cli.calibration import (
-    Shares,
-    calibrate,
-    posterior_bounds,
-    replicates,
-    shift_prior,
-)
+from pu_noise_cli.bounds import bounds
+from pu_noise_cli.calibration import Shares, calibrate, replicates, shift_prior
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.evidence import NONE, levels, strengths
 from pu_noise_cli.files import read_rule
@@ -101,7 +96,7 @@ def true_posterior(sketch, alpha):
 def test_bounds_hold_the_true_posterior(gaussian):
     _, _, sketch = gaussian
     calibration = calibrate(sketch, PRIOR)
-    low, high = posterior_bounds(calibration, replicates(calibration, "isotonic", 0), None)
+    low, high = bounds(calibration, "isotonic", 0).posterior()
     truth = true_posterior(sketch, 0.3)
     slack = 0.01  # interpolation between blocks
     inside = (low - slack <= truth) & (truth <= high + slack)
@@ -134,7 +129,7 @@ def test_tiny_scores_have_bounds():
     rng = np.random.default_rng(0)
     sketch = Sketch.of(1e-310 * (1 + rng.random(100)), 1e-310 * rng.random(300))
     calibration = calibrate(sketch, PRIOR)
-    low, high = posterior_bounds(calibration, replicates(calibration, "isotonic", 0), None)
+    low, high = bounds(calibration, "isotonic", 0).posterior()
     assert np.isfinite([low, high]).all()
 
 

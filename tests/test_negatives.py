@@ -15,6 +15,7 @@ from scipy.stats import norm
 import pu_noise_cli
 from pu_noise_cli.archive import load_sketch, save_sketch
 from pu_noise_cli.calibration import Shares, calibrate
+from pu_noise_cli.errors import UsageError
 from pu_noise_cli.estimation import estimate_prior
 from pu_noise_cli.estimators import ESTIMATORS, Settings
 from pu_noise_cli.estimators.negatives import Mixture
@@ -340,3 +341,11 @@ def test_the_direction_of_the_labels_is_told_from_that_of_the_scores(punoise, tm
     assert "reversed-scores" in codes
     right = punoise("estimate-prior", "--scores", tmp_path / "s.tsv", "--labeled-are", "negatives")
     assert "reversed-scores" not in {w["code"] for w in right.prior["warnings"]}
+
+
+def test_labeled_negatives_and_known_ones_do_not_go_together():
+    sketch = three(0, 0.2, 0.9)
+    with pytest.raises(UsageError, match="do not go together"):
+        estimate_prior(sketch, "auto", Settings(labeled_negatives=True))
+    with pytest.raises(UsageError, match="do not go together"):
+        calibrate(sketch, Shares(0.8, 1.0, labeled_negatives=True))

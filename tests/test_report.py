@@ -769,7 +769,7 @@ def usage(scores, tmp_path):
     return [
         ((*out,), 2, "at least one --prior"),
         ((*one, *prior, *out), 2, "one --prior"),
-        ((*prior, "--posterior", "q.tsv", *out), 2, "go with --scores"),
+        ((*prior, "--posterior", "q.tsv", *out), 2, "goes with --scores"),
         ((*prior, "--out", tmp_path / "no" / "r.html"), 2, "does not exist"),
         ((*prior, "--out", tmp_path / "p.json"), 2, "overwrite"),
         (("--prior", tmp_path / "none.json", *out), 2, "no such file"),

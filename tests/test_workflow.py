@@ -145,7 +145,7 @@ def test_multiqc_shows_the_samples(undisturbed, tmp_path):
     assert "Share of positives among the unlabeled rows" in page
 
 
-@pytest.mark.parametrize("snakefile", ["Snakefile", "shards.smk"])
+@pytest.mark.parametrize("snakefile", ["Snakefile", "shards.smk", "proteomics.smk"])
 def test_lint(snakefile, tmp_path):
     folder = copied(tmp_path / "example")
     snakemake(folder, "--snakefile", snakefile, "--lint")

@@ -8,12 +8,12 @@ import click
 
 from ..console import Console
 from ..errors import UsageError
-from ..options import OnFailure, Seeded, Strict
+from ..options import EvidenceOptions, OnFailure, Seeded, Strict
 from ..parameters import SHARE, Common, argument, command, option, reads, writes
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportOptions(OnFailure, Strict):
+class ReportOptions(EvidenceOptions, OnFailure, Strict):
     scores: str | None = reads(
         "--scores", "SCORES", "Scores that 'transform' wrote; for one prior."
     )
@@ -51,8 +51,13 @@ def report(given: ReportOptions, console: Console) -> None:
     names = (*given.priors, *given.more_priors)
     if not names:
         raise UsageError("give at least one --prior")
-    if given.scores is None and (given.posterior, given.provenance) != (None, None):
-        raise UsageError("--posterior and --provenance go with --scores")
+    of_scores = given.given("posterior", "provenance", "evidence", "target_alpha")
+    if given.scores is None and of_scores:
+        raise UsageError(f"{of_scores[0]} goes with --scores")
+    if given.posterior is not None and given.target_alpha is not None:
+        raise UsageError("--target-alpha: POSTERIOR says itself for which population it is")
+    if given.target_alpha is not None and given.evidence is None:
+        raise UsageError("--target-alpha goes with --evidence")
     if given.scores is not None and len(names) > 1:
         raise UsageError("--scores goes with one --prior; several priors are compared without it")
     check_target(given.out)
@@ -63,6 +68,7 @@ def report(given: ReportOptions, console: Console) -> None:
         given.scores,
         given.posterior,
         given.provenance,
+        given.grading(),
         go_on=given.on_failure == "write",
     )
     if given.figures is not None:

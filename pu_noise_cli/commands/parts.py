@@ -11,16 +11,16 @@ import click
 
 from ..console import Console
 from ..errors import InputError, UsageError
-from ..options import ShardsOptions
 from ..parameters import Common, argument, command, joined, option, reads, writes
-from ..table_options import CarriedColumns, InputFormat, MissingScore
+from ..shard_options import ShardsOptions
+from ..table_options import CarriedColumns, InputFormat, LabelValues, MissingScore
 
 if TYPE_CHECKING:
     from ..sketch import Sketch
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreOptions(ShardsOptions, CarriedColumns, InputFormat, MissingScore):
+class ScoreOptions(ShardsOptions, CarriedColumns, InputFormat, MissingScore, LabelValues):
     model: str = reads(
         "--model", "MODEL", "What 'run', 'transform' or 'train' wrote.", required=True
     )
@@ -75,6 +75,7 @@ def score(given: ScoreOptions, console: Console) -> None:
         features=features,
         id_columns=joined(given.id_column),
         label_column=given.label_column,
+        label_values=given.label_values(given.label_column),
         group_column=stored.scorer.group_column if known and stored.scorer else None,
         keep=joined(given.keep_columns),
         wanted_by="the model",
@@ -89,7 +90,8 @@ def score(given: ScoreOptions, console: Console) -> None:
         count, missing = write_training_scores(rows, stored.scorer, of, given.threads, given.out)
     else:
         with open_engine(given.dask, given.threads, console, given.resume) as engine:
-            sketch = engine.write(WriteScores(stored.model), rows, "score", given.out)
+            step = WriteScores(stored.model)
+            sketch = engine.write(step, rows, "score", given.out).sketch
         count, missing = sketch.n_unlabeled + sketch.missing, sketch.missing
     console.warn(missing_scores(missing))
     console.detail(f"punoise: {count} rows scored")

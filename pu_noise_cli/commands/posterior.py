@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from ..console import Console
 from ..errors import InputError, UsageError
-from ..options import PriorSource, ShardsOptions
-from ..parameters import INNER_SHARE, NUMBER, SHARE, command, flag, option, reads, writes
+from ..options import EvidenceOptions, PriorSource
+from ..parameters import NUMBER, SHARE, command, flag, option, reads, writes
+from ..shard_options import ShardsOptions
+from ..table_options import GroupsOption
 from .parts import merged
+from .prior import tell_groups
 
 if TYPE_CHECKING:
+    from ..bounds import Bounds
+    from ..calibration import Calibration
     from ..engine import Engine
     from ..evidence import Level
+    from ..group_posteriors import GroupPosteriors
     from ..posteriors import Columns, PosteriorRows
-    from ..prior import Prior
     from ..scores import Scores
     from ..sketch import Sketch
+    from ..thresholds import Thresholds
 
 
 @dataclass(frozen=True, kw_only=True)
-class PosteriorOptions(PriorSource, ShardsOptions):
+class PosteriorOptions(PriorSource, EvidenceOptions, GroupsOption, ShardsOptions):
     scores: str = reads("--scores", "SCORES", "What 'transform' or 'score' wrote.", required=True)
     model: str | None = reads(
         "--model",
@@ -36,22 +43,32 @@ class PosteriorOptions(PriorSource, ShardsOptions):
     out: str = writes(
         "--out", "POSTERIOR", "Table to write; DIR/ for shards, from Parquet files.", required=True
     )
+    groups: str | None = reads(
+        "--groups",
+        "GROUPS",
+        "With --by: the groups as estimated elsewhere; by default from these scores.",
+    )
+    group_column: str | None = option(
+        "--group-column",
+        "Posterior",
+        "With --bounds or --evidence: a column of SCORES; rows of one group are alike.",
+        metavar="NAME",
+    )
     bounds: bool = flag("--bounds", "Posterior", "Add one-sided 95 % bounds on the posterior.")
     fdr: float | None = option(
         "--fdr", "Posterior", "Add a column 'call': true where the fdr is at most this.", type=SHARE
     )
-    evidence: str | None = reads(
-        "--evidence",
-        "acmg|FILE",
-        "Add the evidence strength that the bounds on the likelihood ratio support, by the "
-        "ACMG's rules or your own.",
-        heading="Posterior",
+    thresholds: str | None = writes(
+        "--thresholds",
+        "FILE",
+        "With --evidence: from which score on it has which strength, as JSON or a table by its "
+        "name.",
     )
-    target_alpha: float | None = option(
-        "--target-alpha",
+    lower_is_positive: bool = flag(
+        "--lower-is-positive",
         "Posterior",
-        "Give posterior and fdr for a population with this share of positives.",
-        type=INNER_SHARE,
+        "With --thresholds: the scores were written with the opposite sign, so give the "
+        "thresholds that of the predictor.",
     )
 
 
@@ -63,44 +80,85 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     punoise posterior --scores scores.tsv --prior prior.json --out posterior.tsv
     punoise posterior --scores scores.tsv --alpha 0.0441 --beta 0.99 --out posterior.tsv
     """
+    from ..bounds import bounds
     from ..calibration import calibrate
     from ..diagnosis import missing_scores
     from ..engine import open_engine
+    from ..group_posteriors import WriteGroupPosteriors
+    from ..groups import check_by
     from ..posteriors import PosteriorRequest, WritePosteriors, posterior_columns
-    from ..scores import Scores
+    from ..scores import GatherGroups, Scores
+    from ..thresholds import Thresholds
 
-    if given.model is not None and given.sketch is not None:
-        raise UsageError("give either --model or --sketch, not both")
-    prior = given.read_prior()
-    levels = _levels(given, prior)
+    _check_use(given)
+    prior, grading = given.read_prior(), given.grading()
     may_lack_set = given.sketch is not None
-    scored = Scores.open(given.scores, with_set=None if may_lack_set else given.model is None)
+    with_set = None if may_lack_set else given.model is None
+    scored = Scores.open(given.scores, with_set, given.group_column)
     given.check_table_out(given.out, scored.rows)
+    if given.by is not None:
+        check_by(scored.rows, given.by)
+    groups = None
     with open_engine(given.dask, given.threads, console, given.resume) as engine:
         sketch = _calibration_sketch(given, scored, engine)
         shares, notices = prior.shares(sketch)
+        levels = [] if grading is None else grading.levels(shares.alpha)
         calibration = calibrate(sketch, shares, given.calibrator)
         request = PosteriorRequest(
             given.bounds, given.fdr, levels, given.target_alpha, given.calibrator, given.seed
         )
-        columns = posterior_columns(calibration, request)
+        if given.group_column is not None:
+            groups = engine.gather(GatherGroups(), scored.rows, "groups")
+            notices = (*notices, *groups.notices)
+        held = None
+        if request.bounded:
+            held = bounds(calibration, given.calibrator, given.seed, groups)
+        columns = posterior_columns(calibration, request, held)
         step = WritePosteriors(sketch, columns, prior.labeled_negatives)
+        by_group = _by_group(given, scored, calibration, held, engine)
+        if by_group is not None:
+            step = WriteGroupPosteriors(sketch, columns, prior.labeled_negatives, by_group)
         found = engine.write(step, scored.rows, "posterior", given.out)
-    _tell_calls(given, levels, columns, found, console)
+    if by_group is not None:
+        _conclude_groups(given, by_group, found, console)
+        notices = (*notices, *by_group.groups.notices)
+    if given.thresholds is not None and grading is not None and held is not None:
+        thresholds = Thresholds.of(calibration, held, grading, given.lower_is_positive)
+        dataset = prior.sample or PurePath(given.scores).name.split(".")[0]
+        thresholds.write(given.thresholds, dataset, prior.method)
+        tell_thresholds(thresholds, console)
+    if by_group is None:
+        _tell_calls(given, levels, columns, found, console)
     notices = (*notices, *calibration.notices, *missing_scores(found.missing))
     console.warn(notices)
     given.check_strict(notices)
 
 
-def _levels(given: PosteriorOptions, prior: Prior) -> list[Level]:
-    """The levels of evidence that are wanted, at the prior of the population."""
-    from ..evidence import levels
-    from ..files import read_rule
+def _check_use(given: PosteriorOptions) -> None:
+    """Stop, before any work is done, at options that do not go together."""
+    from ..outputs import check_table_target, check_target, is_json
 
-    if given.evidence is None or prior.answer is None:
-        return []
-    population = prior.answer.alpha if given.target_alpha is None else given.target_alpha
-    return levels(given.evidence, read_rule(given.evidence), population)
+    if given.model is not None and given.sketch is not None:
+        raise UsageError("give either --model or --sketch, not both")
+    given.check_groups_out()
+    given.check_population(given.by)
+    if given.groups is not None and given.by is None:
+        raise UsageError("--groups goes with --by, which says by what column")
+    new = given.model is not None or given.sketch is not None
+    if given.by is not None and given.groups is None and new:
+        raise UsageError("--by needs --groups where the scores to calibrate by are others")
+    if given.group_column is not None:
+        if not (given.bounds or given.evidence):
+            raise UsageError("--group-column goes with --bounds or --evidence")
+        if given.model is not None or given.sketch is not None:
+            raise UsageError("--group-column is for the scores that are calibrated by")
+    if given.thresholds is None:
+        if given.lower_is_positive and given.groups_out is None:
+            raise UsageError("--lower-is-positive goes with --thresholds or --groups-out")
+        return
+    if given.evidence is None:
+        raise UsageError("--thresholds goes with --evidence, which says of what levels")
+    (check_target if is_json(given.thresholds) else check_table_target)(given.thresholds)
 
 
 def _calibration_sketch(given: PosteriorOptions, scored: Scores, engine: Engine) -> Sketch:
@@ -118,6 +176,42 @@ def _calibration_sketch(given: PosteriorOptions, scored: Scores, engine: Engine)
     return stored.sketch
 
 
+def _by_group(
+    given: PosteriorOptions,
+    scored: Scores,
+    calibration: Calibration,
+    held: Bounds | None,
+    engine: Engine,
+) -> GroupPosteriors | None:
+    """What scores say in each group, if there are any."""
+    from ..group_posteriors import GroupPosteriors
+    from ..groups import Groups, estimate_groups
+
+    if given.by is None:
+        return None
+    if given.groups is not None:
+        groups = Groups.read(given.groups, given.by)
+    else:
+        groups = estimate_groups(scored.rows, given.by, calibration, engine, given.calibrator)
+    return GroupPosteriors(groups, calibration, held, given.grading(), given.fdr)
+
+
+def _conclude_groups(
+    given: PosteriorOptions, by_group: GroupPosteriors, found: PosteriorRows, console: Console
+) -> None:
+    """Write the groups where that is wanted, and tell how many rows are called by theirs."""
+    from ..group_posteriors import CALLED
+
+    if given.groups_out is not None:
+        by_group.write(given.groups_out, given.lower_is_positive)
+    tell_groups(by_group.groups, console)
+    if given.fdr is not None:
+        called = found.reached[CALLED]
+        console.say(f"calls  {called} unlabeled rows have an fdr of at most {given.fdr}")
+    for level in sorted(by_group.levels, key=lambda level: -level.lr):
+        console.say(f"{found.reached[level.name]:>9}  {level.name}")
+
+
 def _tell_calls(
     given: PosteriorOptions,
     levels: list[Level],
@@ -128,9 +222,26 @@ def _tell_calls(
     if given.fdr is not None:
         called = found.unlabeled[columns["call"]].sum()
         console.say(f"calls  {called} unlabeled rows have an fdr of at most {given.fdr}")
-    for level in sorted(levels, key=lambda level: -level.lr):
+    for level in sorted(levels, key=lambda level: -level.lr) if given.thresholds is None else []:
         rows = found.unlabeled[columns["evidence"] == level.name].sum()
         console.say(f"{rows:>9}  {level.name} (likelihood ratio {level.lr:.4g})")
+
+
+def tell_thresholds(thresholds: Thresholds, console: Console) -> None:
+    """Where each level begins."""
+    for threshold in thresholds.levels:
+        said = f"{threshold.level.code:<16}"
+        if threshold.reached is None:
+            console.say(f"{said} not reached")
+            continue
+        sign = "<=" if threshold.level.against != thresholds.lower_is_positive else ">="
+        counts = {
+            "unlabeled": threshold.n_unlabeled,
+            "labeled": threshold.n_labeled,
+            "negative": threshold.n_negatives,
+        }
+        rows = ", ".join(f"{n} {name}" for name, n in counts.items() if n)
+        console.say(f"{said} score {sign} {threshold.reached.score_from:.4g}  {rows} rows")
 
 
 @dataclass(frozen=True, kw_only=True)

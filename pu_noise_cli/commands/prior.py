@@ -2,44 +2,55 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..console import Console
 from ..errors import EstimationError, InputError, PunoiseError, UsageError
+from ..match_options import SpectrumOption
 from ..options import (
-    DaskOption,
     EstimationOptions,
     OnFailure,
-    ShardsOptions,
     Strict,
     TableOptions,
 )
 from ..parameters import argument, command, reads, writes
-from ..table_options import CarriedColumns, InputFormat, MissingScore
+from ..shard_options import DaskOption, ShardsOptions
+from ..table_options import CarriedColumns, GroupsOption, InputFormat, MissingScore
 from .parts import merged
 
 if TYPE_CHECKING:
     from ..analysis import Request
+    from ..engine import Engine
+    from ..groups import Groups
     from ..prior import Prior
+    from ..rows import Rows
     from ..sketch import Sketch
+    from ..transform.scoring import HonestScorer
     from ..transform.training import Trained
 
 
-OF_TABLES = (TableOptions, CarriedColumns, InputFormat, MissingScore)  # not of scores or sketches
+# not of scores or sketches
+OF_TABLES = (TableOptions, SpectrumOption, CarriedColumns, InputFormat, MissingScore)
+COUNTING = "target-decoy"  # the method for matches with decoys
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimating(TableOptions, EstimationOptions, OnFailure, Strict):
+class Estimating(SpectrumOption, EstimationOptions, OnFailure, Strict):
     """Commands that lead from tables to a prior."""
 
     def request(self) -> Request:
         """What the user has fixed about the way."""
         from ..analysis import Request
 
-        return Request(
-            self.transform_settings(), self.estimation_settings(), self.method, self.sample
-        )
+        settings = self.estimation_settings()
+        if self.of_decoys and not self.given("beta", "beta_between"):
+            settings = replace(settings, beta=1.0)
+        return Request(self.transform_settings(), settings, self.chosen_method, self.sample)
+
+    @property
+    def chosen_method(self) -> str:
+        return self.method or (COUNTING if self.of_decoys else super().chosen_method)
 
     def failed_prior(self, error: PunoiseError, console: Console) -> Prior:
         """The prior to write in spite of an error, or the error where none is wanted."""
@@ -48,7 +59,7 @@ class Estimating(TableOptions, EstimationOptions, OnFailure, Strict):
         if self.on_failure != "write":
             raise error
         console.say(f"punoise: warning: no estimate: {error}")
-        return failed_prior(self.method, self.seed, error, self.sample)
+        return failed_prior(self.chosen_method, self.seed, error, self.sample)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +93,8 @@ def transform(given: TransformOptions, console: Console) -> None:
     rows, settings = given.rows(), given.transform_settings()
     given.check_table_out(given.out, rows)
     with open_engine(given.dask, given.threads, console, given.resume) as engine:
-        sketch, trained = transform(rows, settings, engine, given.out, given.model_out)
-    notices = (*trained.notices, *missing_scores(sketch.missing))
+        scored, trained = transform(rows, settings, engine, given.out, given.model_out)
+    notices = (*trained.notices, *missing_scores(scored.sketch.missing))
     tell_score(trained, console)
     console.warn(notices)
     given.check_strict(notices)
@@ -118,7 +129,7 @@ def train(given: TrainOptions, console: Console) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimatePriorOptions(Estimating, DaskOption):
+class EstimatePriorOptions(Estimating, GroupsOption, DaskOption):
     scores: str | None = reads(
         "--scores", "SCORES", "What 'transform' wrote, or your own: id, set, score."
     )
@@ -143,12 +154,16 @@ def estimate_prior(given: EstimatePriorOptions, console: Console) -> None:
     punoise estimate-prior --scores scores.tsv --out prior.json
     punoise estimate-prior --labeled labeled.csv --unlabeled unlabeled.csv
     punoise estimate-prior --scores scores.tsv --verdicts audit.tsv --out prior.json
+    punoise estimate-prior --scores scores.tsv --by gene --groups-out genes.tsv --out prior.json
     """
     from ..outputs import check_target, write_json
 
     check_target(given.out)
+    given.check_groups_out()
+    if given.by is not None and given.groups_out is None:
+        raise UsageError("--by needs --groups-out, the table of groups to write")
     try:
-        prior, sketch = _prior(given, console)
+        prior, sketch, groups = _prior(given, console)
     except (InputError, EstimationError) as error:
         failed = given.failed_prior(error, console)
         write_json(given.out, failed.to_json())
@@ -156,17 +171,24 @@ def estimate_prior(given: EstimatePriorOptions, console: Console) -> None:
         return
     write_json(given.out, prior.to_json())
     tell(prior, sketch, console)
+    notices = prior.notices
+    if groups is not None and given.groups_out is not None:
+        groups.write(given.groups_out)
+        console.warn(groups.notices)
+        tell_groups(groups, console)
+        notices = (*notices, *groups.notices)
     if console.on_terminal and given.out != "-":
         console.say(f"files  {given.out}")
-    given.check_strict(prior.notices)
+    given.check_strict(notices)
 
 
-def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch]:
+def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch, Groups | None]:
     """Estimate from --scores, from sketches, or from tables that are scored on the way."""
     from ..analysis import analyse
     from ..audit import read_audits
     from ..engine import open_engine
     from ..estimation import estimate_prior
+    from ..groups import check_by
     from ..scores import Scores
     from ..shards import check_parquet
 
@@ -183,14 +205,22 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
     elif not sketches:
         if given.negatives is not None and given.unlabeled is None:
             raise UsageError("alpha cannot be estimated without --unlabeled")
-        rows = given.rows()
+        rows = given.rows(given.by_columns)
+    if given.by is not None:
+        if rows is None:
+            raise UsageError("--by goes with tables or --scores: a sketch knows of no groups")
+        check_by(rows, given.by)
     if rows is not None and given.dask is not None:
         check_parquet(rows, f"--dask {given.dask}")
+        if rows.matches is not None:
+            raise UsageError("--dask: matches of one spectrum may be in several shards")
     with open_engine(given.dask, given.threads, console) as engine:
         if rows is not None and scored is None:
             found = analyse(rows, request, engine)
             tell_score(found.trained, console)
-            return found.prior, found.sketch
+            scorer = found.trained.scorer
+            groups = _groups(given, rows, found.prior, found.sketch, engine, scorer)
+            return found.prior, found.sketch, groups
         sketch = merged(sketches) if scored is None else scored.checked_sketch(engine)
         notices = () if scored is None else scored.notices
         audit = None
@@ -199,20 +229,39 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
         with engine.timed("estimate"):
             prior = estimate_prior(
                 sketch,
-                given.method,
+                request.method,
                 request.estimation,
                 sample=given.sample,
                 notices=notices,
                 audit=audit,
             )
-    return prior, sketch
+        return prior, sketch, _groups(given, rows, prior, sketch, engine)
+
+
+def _groups(
+    given: EstimatePriorOptions,
+    rows: Rows | None,
+    prior: Prior,
+    sketch: Sketch,
+    engine: Engine,
+    scorer: HonestScorer | None = None,
+) -> Groups | None:
+    """What is estimated of each group, if that is wanted."""
+    from ..calibration import DEFAULT_CALIBRATOR, calibrate
+    from ..groups import estimate_groups
+
+    if given.by is None or rows is None:
+        return None
+    shares, _ = prior.shares(sketch)
+    calibration = calibrate(sketch, shares)
+    return estimate_groups(rows, given.by, calibration, engine, DEFAULT_CALIBRATOR, scorer)
 
 
 def _check_verdicts(given: EstimatePriorOptions) -> None:
     """Stop where verdicts would be ignored, or what is not verified could not be told."""
     if given.scores is None:
         raise UsageError("--verdicts goes with --scores, in which the verified rows are found")
-    if given.method not in ("auto", "all"):
+    if given.method not in (None, "auto", "all"):
         raise UsageError(f"--verdicts goes with --method auto or all, not with {given.method}")
 
 
@@ -238,6 +287,15 @@ def tell_score(trained: Trained, console: Console) -> None:
         console.say(f"punoise: a score was learned from {len(columns)} columns")
     else:
         console.say(f"punoise: column {columns[0]!r} is used as the score")
+
+
+def tell_groups(groups: Groups, console: Console) -> None:
+    """How many groups there are, and between what shares of positives."""
+    alpha = groups.shares.alpha[1:] if len(groups.names) > 1 else groups.shares.alpha
+    console.say(
+        f"groups {len(groups.names) - 1} by {groups.by}, with alpha from {alpha.min():.4f} to "
+        f"{alpha.max():.4f}; of all unlabeled rows {groups.alpha:.4f}"
+    )
 
 
 def tell(prior: Prior, sketch: Sketch, console: Console) -> None:

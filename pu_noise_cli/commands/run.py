@@ -10,16 +10,23 @@ import click
 
 from ..console import Console
 from ..errors import EstimationError, InputError, PunoiseError, UsageError
-from ..options import ShardsOptions, stated_shares
+from ..match_options import RollUpOptions
+from ..options import EvidenceOptions, stated_shares
 from ..parameters import INNER_SHARE, command, flag, option
-from .prior import Estimating, tell, tell_score
+from ..shard_options import ShardsOptions
+from ..table_options import ByOption
+from .posterior import tell_thresholds
+from .prior import Estimating, tell, tell_groups, tell_score
 
 if TYPE_CHECKING:
     from ..analysis import Request
+    from ..run import RunOutput
+
+ACCEPTED = 0.01  # the rate of false discoveries for which the summary counts matches
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(Estimating, ShardsOptions):
+class RunOptions(RollUpOptions, Estimating, EvidenceOptions, ByOption, ShardsOptions):
     out_dir: str = option(
         "--out-dir",
         "Output",
@@ -51,6 +58,10 @@ class RunOptions(Estimating, ShardsOptions):
         settles=False,
     )
 
+    @property
+    def only_to_learn(self) -> tuple[str, ...]:
+        return ("classifier", "max_train_rows")  # bounds are by groups, whatever the score
+
     def request(self) -> Request:
         """What the user has fixed about the way, α included where it is the user's own."""
         from ..calibration import Shares
@@ -59,10 +70,7 @@ class RunOptions(Estimating, ShardsOptions):
             if self.negatives is not None and self.unlabeled is None:
                 raise UsageError("alpha cannot be estimated without --unlabeled: give --alpha")
             return super().request()
-        ignored = self.given("purity", "alpha_between", "beta_between")
-        if self.method != "auto":
-            ignored.append("--method")
-        if ignored:
+        if ignored := self.given("purity", "alpha_between", "beta_between", "method"):
             raise UsageError(f"{ignored[0]} does nothing with --alpha")
         alpha, beta = stated_shares(self.alpha, self.beta, self.labeled_negatives)
         stated = Shares(alpha, beta, labeled_negatives=self.labeled_negatives)
@@ -73,18 +81,23 @@ class RunOptions(Estimating, ShardsOptions):
 def run(given: RunOptions, console: Console) -> None:
     """Scores, prior, posteriors and report in one go.
 
-    Writes scores, prior.json, posterior, model.punoise, report.html and provenance.json into DIR.
+    Writes scores, prior.json, posterior, model.punoise, report.html and provenance.json into DIR,
+    with --evidence also thresholds.tsv and thresholds.json, with --by also groups.
     They replace those of an earlier run as one, once all steps have succeeded, except shards, which
     are written in place. Other files there stay.
 
     \b
     punoise run --labeled labeled.csv --unlabeled unlabeled.csv --out-dir results
+    punoise run --table variants.csv --label-column known --score-column REVEL --evidence acmg \
+                --target-alpha 0.0441 --out-dir results
     """
     from .. import run
     from ..engine import open_engine
+    from ..groups import check_by
     from ..outputs import check_distinct, new_directory
 
     sharded = given.shards or given.dask is not None
+    given.check_population(given.by)
     if given.resume and not sharded:
         raise UsageError("--resume goes with --shards")
     if sharded and given.table_format != "parquet":
@@ -92,29 +105,52 @@ def run(given: RunOptions, console: Console) -> None:
     inputs = (given.labeled, given.unlabeled, given.negatives, given.table)
     check_distinct([os.path.join(given.out_dir, name) for name in run.OUTPUTS], inputs)
     settings = run.RunSettings(
-        given.request(), given.table_format, given.values(True), given.values(False)
+        given.request(),
+        given.table_format,
+        given.values(True),
+        given.values(False),
+        given.grading(),
+        given.target_alpha,
+        given.by,
     )
     try:
-        rows = given.rows()
+        rows = given.rows(given.by_columns)
+        if given.by is not None:
+            check_by(rows, given.by)
         with (
             new_directory(given.out_dir),
             open_engine(given.dask, given.threads, console, given.resume) as engine,
         ):
+            if sharded and rows.matches is not None:
+                raise UsageError("--shards: matches of one spectrum may be in several shards")
+            if given.by is not None and rows.matches is not None:
+                raise UsageError("--by does not go with matches of spectra")
             run.check_targets(given.out_dir, rows if sharded else None)
             steps = run.run_sharded if sharded else run.run
             result = steps(rows, settings, engine, given.out_dir)
     except (InputError, EstimationError) as error:
         _write_failure(given, error, console)
         return
+    _tell(result, given.out_dir, console)
+    given.check_strict(result.notices)
+
+
+def _tell(result: RunOutput, out_dir: str, console: Console) -> None:
+    """What was found, in a few lines on stderr."""
     tell_score(result.analysis.trained, console)
     tell(result.analysis.prior, result.analysis.sketch, console)
     sketch = result.analysis.sketch
-    if sketch.n_unlabeled:
+    if sketch.n_unlabeled and result.groups is None:  # by group, posteriors are others
         sure = sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
         console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
-    console.say(f"files  {', '.join(result.files)} in {given.out_dir}")
-    console.warn(result.calibration.notices)
-    given.check_strict(result.notices)
+    for name, level in result.levels.items():
+        console.say(f"{name}  {level.accepted(ACCEPTED)} at a q-value of at most {ACCEPTED}")
+    if result.thresholds is not None:
+        tell_thresholds(result.thresholds, console)
+    if result.groups is not None:
+        tell_groups(result.groups, console)
+    console.say(f"files  {', '.join(result.files)} in {out_dir}")
+    console.warn(result.notices[len(result.analysis.prior.notices) :])
 
 
 def _write_failure(given: RunOptions, error: PunoiseError, console: Console) -> None:

@@ -13,6 +13,8 @@ from ..notices import Notice
 from ..sketch import FloatArray
 
 Interval = tuple[float, float]
+# what a method reads: scores, also those of one best match per spectrum only, or feature tables
+Needs = Literal["scores", "matches", "features"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class Samples:
 class Settings:
     """What the user may fix about an estimation, the same for every method."""
 
-    beta: float | None = None  # the known share of true positives among the labeled rows
+    beta: float | None = None  # the known share of the labeled rows that are what the labels say
     seed: int = 0
     elkan_noto_estimator: str = "e1"
     elbow: str = "robust"
@@ -99,7 +101,7 @@ class Estimator:
 
     name: str
     summary: str
-    needs: Literal["scores", "features"]
+    needs: Needs
     options: tuple[str, ...]  # the settings that it heeds beyond those that every method does
     negatives: bool  # whether it uses known negatives
     estimate: Callable[[Any, Settings], Estimate]
@@ -110,7 +112,7 @@ ESTIMATORS: dict[str, Estimator] = {}
 
 def register(
     name: str,
-    needs: Literal["scores", "features"] = "scores",
+    needs: Needs = "scores",
     options: tuple[str, ...] = (),
     negatives: bool = False,
 ) -> Callable[[Callable[[Any, Settings], Estimate]], Callable[[Any, Settings], Estimate]]:

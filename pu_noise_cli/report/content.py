@@ -13,19 +13,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..calibration import Calibration, posterior_bounds, replicates
+from ..bounds import bounds
+from ..calibration import Calibration
 from ..errors import InputError
 from ..estimators import Estimate
+from ..groups import Groups
 from ..notices import Notice
 from ..performance import corrected_auc
 from ..posteriors import DoubtfulRow, DoubtfulRows
 from ..prior import STATED, Prior, notices_of_json
 from ..provenance import SCHEMA
 from ..sketch import FloatArray, Sketch
+from ..thresholds import Thresholds
 from .aggregates import PosteriorCurve
 from .text import shortened
-
-BOUND_COPIES = 40  # bootstrap copies behind the band around the posterior: enough for a chart
 
 
 class Sample(NamedTuple):
@@ -148,6 +149,8 @@ class ReportContent:
     suspicious: tuple[SuspiciousLabel, ...]
     provenance: Provenance | None = None
     sources: tuple[InputFile, ...] = ()  # the files that the report itself was made from
+    thresholds: Thresholds | None = None  # of levels of evidence
+    groups: Groups | None = None
 
     @property
     def sketch(self) -> Sketch:
@@ -191,15 +194,24 @@ class ReportContent:
 
 
 def content_of_run(
-    prior: Prior, calibration: Calibration, doubtful: DoubtfulRows, made_of: dict[str, Any]
+    prior: Prior,
+    calibration: Calibration,
+    doubtful: DoubtfulRows,
+    made_of: dict[str, Any],
+    by_score: PosteriorCurve | None = None,
+    thresholds: Thresholds | None = None,
 ) -> ReportContent:
     """The content of the report of a run, from what the run has in hand."""
+    if by_score is None:
+        bounds = bounds_on_posterior(calibration, prior.seed)
+        by_score = PosteriorCurve.of(calibration, bounds=bounds)
     return ReportContent(
         prior,
         calibration,
-        PosteriorCurve.of(calibration, bounds=bounds_on_posterior(calibration, prior.seed)),
+        by_score,
         suspicious_labels(doubtful.kept, calibration),
         Provenance.of("provenance.json", made_of),
+        thresholds=thresholds,
     )
 
 
@@ -207,5 +219,4 @@ def bounds_on_posterior(
     calibration: Calibration, seed: int, target_alpha: float | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """One-sided 95 % bounds for the chart of posteriors, both of shape (cells,)."""
-    copies = replicates(calibration, "isotonic", seed, BOUND_COPIES)
-    return posterior_bounds(calibration, copies, target_alpha)
+    return bounds(calibration, "isotonic", seed).posterior(target_alpha)

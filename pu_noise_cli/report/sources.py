@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ..calibration import calibrate
+from ..bounds import bounds
+from ..calibration import Calibration, calibrate
 from ..errors import EstimationError, InputError
 from ..estimation import DEFAULT_METHOD, failed_prior
+from ..evidence import Grading
 from ..files import read_bytes, read_json
 from ..notices import Notice
 from ..posteriors import DoubtfulRow, DoubtfulRows
@@ -17,6 +19,7 @@ from ..provenance import check_of_run
 from ..scores import Scores
 from ..sketch import Sketch, SketchBuilder
 from ..tables import Table, open_table
+from ..thresholds import Thresholds
 from ..transform.training import check_sizes
 from .aggregates import PosteriorCurve
 from .chart import Chart
@@ -48,6 +51,7 @@ def report_of(
     scores: str | None = None,
     posterior: str | None = None,
     provenance: str | None = None,
+    grading: Grading | None = None,
     go_on: bool = False,
 ) -> Report:
     """The report of one sample with its scores, else the one that compares samples.
@@ -56,7 +60,7 @@ def report_of(
     """
     if scores is not None:
         try:
-            content = read_content(scores, priors[0], posterior, provenance)
+            content = read_content(scores, priors[0], posterior, provenance, grading)
         except (InputError, EstimationError) as error:
             if not go_on:
                 raise
@@ -95,7 +99,11 @@ def _failed(name: str, error: Exception) -> Sample:
 
 
 def read_content(
-    scores: str, prior: str, posterior: str | None, provenance: str | None
+    scores: str,
+    prior: str,
+    posterior: str | None = None,
+    provenance: str | None = None,
+    grading: Grading | None = None,
 ) -> ReportContent:
     """The content of a report from the files that name it."""
     found = read_prior(prior)
@@ -112,8 +120,9 @@ def read_content(
     calibration = replace(calibration, notices=(*notices, *calibration.notices))
     tables = [opened.rows.tables[0]]
     if posterior is None:
-        bounds = bounds_on_posterior(calibration, found.seed)
-        by_score = PosteriorCurve.of(calibration, bounds=bounds)
+        target = None if grading is None else grading.target_alpha
+        pair = bounds_on_posterior(calibration, found.seed, target)
+        by_score = PosteriorCurve.of(calibration, target, pair)
     else:
         tables.append(open_table(posterior))
         calibration, by_score = as_written(calibration, tables[-1], found.seed)
@@ -125,7 +134,24 @@ def read_content(
         suspicious_labels(doubtful, calibration),
         given,
         (*_shards(tables), *(_document(name) for name in documents)),
+        _thresholds(calibration, grading, by_score, given, found.seed),
     )
+
+
+def _thresholds(
+    calibration: Calibration,
+    grading: Grading | None,
+    by_score: PosteriorCurve,
+    given: Provenance | None,
+    seed: int,
+) -> Thresholds | None:
+    """Where levels of evidence begin, in the population that the posteriors are for."""
+    if grading is None:
+        return None
+    turned = given is not None and given.options.get("lower_is_positive") is True
+    held = bounds(calibration, "isotonic", seed)
+    of_population = replace(grading, target_alpha=by_score.target_alpha)
+    return Thresholds.of(calibration, held, of_population, turned)
 
 
 def _read_scores(opened: Scores, labeled_negatives: bool) -> tuple[Sketch, list[DoubtfulRow]]:

@@ -1,6 +1,6 @@
 """Classifiers of labeled against unlabeled rows, one file per kind, and the models they give."""
 
-from . import choice, logistic, networks, trees
+from . import choice, logistic, networks, semi_supervised, trees
 from .base import CLASSIFIERS, Classifier, Fit, Model, Training
 
 __all__ = [
@@ -12,5 +12,6 @@ __all__ = [
     "choice",
     "logistic",
     "networks",
+    "semi_supervised",
     "trees",
 ]

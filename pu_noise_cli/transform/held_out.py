@@ -21,16 +21,17 @@ POISSON = np.repeat(
 class Units:
     """The units of resampling: groups where there are groups, else single rows."""
 
-    def __init__(self, training: Training) -> None:
+    def __init__(self, training: Training, learned: NDArray[np.bool_] | None = None) -> None:
+        """Units of all rows; of a kind are those with a row of it to learn from."""
         n = len(training.labeled)
         if training.groups is None:
             self.of_row = np.arange(n)
         else:
             self.of_row = np.unique(training.groups, return_inverse=True)[1].reshape(n)
         self.size = np.bincount(self.of_row)
-        labeled_rows = np.bincount(self.of_row, weights=training.labeled)
-        self.has_labeled = labeled_rows > 0
-        self.has_unlabeled = labeled_rows < self.size
+        rows = np.ones(n, bool) if learned is None else learned
+        self.has_labeled = np.bincount(self.of_row, weights=training.labeled & rows) > 0
+        self.has_unlabeled = np.bincount(self.of_row, weights=~training.labeled & rows) > 0
         self.fewest = int(min(self.has_labeled.sum(), self.has_unlabeled.sum()))
         if self.fewest < 2:
             unit = "rows" if training.groups is None else "groups"

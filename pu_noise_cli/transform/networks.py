@@ -281,15 +281,29 @@ def _log_loss(logit: Vector, labeled: NDArray[np.bool_]) -> float:
 
 @register("networks", BaggedNetworks)
 def networks(training: Training, *, seed: int, threads: int, progress: Progress) -> Fit:
-    """The ensemble, with out-of-bag scores.
+    """The ensemble, with out-of-bag scores."""
+    everything = np.ones(len(training.labeled), dtype=bool)
+    return train_networks(training, everything, seed=seed, threads=threads, progress=progress)
+
+
+def train_networks(
+    training: Training,
+    learned: NDArray[np.bool_],
+    *,
+    seed: int,
+    threads: int,
+    progress: Progress,
+) -> Fit:
+    """Networks that learn from some of the rows, shape (n,), with out-of-bag scores of all.
 
     Each block of networks holds out a tenth of the units, another one for each block, to tell
-    when to stop; a row is scored by networks that neither trained nor stopped on its unit.
+    when to stop; a row is scored by networks that neither trained nor stopped on its unit,
+    whether or not it is a row to learn from.
     """
     labeled = training.labeled
     x = np.ones((len(labeled), training.features.shape[1] + 1), dtype=np.float32)
     x[:, :-1] = training.features
-    units = Units(training)
+    units = Units(training, learned)
     rng = np.random.default_rng(seed)
     fold = units.folds(FOLDS, rng)
     if units.fewest < FOLDS:  # too few to spare any
@@ -299,7 +313,8 @@ def networks(training: Training, *, seed: int, threads: int, progress: Progress)
         number, rng = job
         in_bag = units.bootstrap(NETWORKS, fold != number, rng)
         held_out = fold[units.of_row] == number
-        trained = _train(x, labeled, in_bag, np.flatnonzero(held_out), rng)
+        stop_by = np.flatnonzero(held_out & learned)
+        trained = _train(x, labeled, in_bag * learned[:, None], stop_by, rng)
         out_of_bag = (in_bag == 0) & ~held_out[:, None]
         total = [
             2 * (trained.half_logits(trained.hidden(x[rows])) * out_of_bag[rows].T).sum(0)

@@ -6,16 +6,16 @@ Surveys of the parts of a table, merged in order, are exactly the survey of the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from ..encoding import Profiler
 from ..engine import RowsDone
-from ..files import Shard
-from ..rows import Rows
 from ..shards import Job
 from ..sketch import NEGATIVE
+from ..tables import Table
 from .row_sample import RowSample
 
 
@@ -49,11 +49,9 @@ class SurveyRows:
             RowSample(self.size, self.seed),
         )
         group = [] if rows.group_column is None else [rows.group_column]
-        with ThreadPoolExecutor(1) as pool:
-            digests = _Digests(rows, pool, wait=threads == 1) if self.digests else None
+        with closing(_Digests(rows.tables if self.digests else (), threads)) as digests:
             for chunk in rows.chunks([*rows.features, *group]):
-                if digests is not None:
-                    digests.reading(chunk.file)
+                digests.reading(chunk.file)
                 survey.seen[chunk.table, chunk.file] += chunk.batch.num_rows
                 survey.profiler.add(chunk)
                 rows.groups(chunk)  # all must have one, whether sampled or not
@@ -61,8 +59,7 @@ class SurveyRows:
                 survey.others.add(chunk, ~chunk.labeled)
                 survey.negatives += int((chunk.sets == NEGATIVE).sum())
                 done(chunk.batch.num_rows)
-            if digests is not None:
-                survey.digests = digests.found()
+            survey.digests = digests.found()
         survey.labeled.cut(self.size // 2)
         survey.others.cut(self.size)
         return survey
@@ -81,23 +78,33 @@ class SurveyRows:
 
 
 class _Digests:
-    """The SHA-256 of the files of rows, each taken when its rows are read: it is fetched once."""
+    """The SHA-256 of files, each taken when its rows are read, so that it is fetched once.
 
-    def __init__(self, rows: Rows, pool: ThreadPoolExecutor, wait: bool) -> None:
-        self.waiting = {shard.name: shard for table in rows.tables for shard in table.shards}
-        self.pool, self.wait = pool, wait
-        self.begun: list[tuple[Shard, Future[str]]] = []
+    Where there are several threads, one of them does that while the rows are worked on.
+    """
+
+    def __init__(self, tables: Iterable[Table], threads: int) -> None:
+        self.waiting = {shard.name: shard for table in tables for shard in table.shards}
+        self.pool = ThreadPoolExecutor(1) if threads > 1 else None
+        self.begun: dict[str, Future[str] | str] = {}  # by path
 
     def reading(self, file: str) -> None:
         """Rows of a file are being read."""
         if file in self.waiting:
             shard = self.waiting.pop(file)
-            self.begun.append((shard, self.pool.submit(shard.sha256)))
-            if self.wait:
-                self.begun[-1][1].result()
+            digest = shard.sha256() if self.pool is None else self.pool.submit(shard.sha256)
+            self.begun[shard.path] = digest
 
     def found(self) -> dict[str, str]:
         """The digests by path, those of files without rows included."""
         for name in [*self.waiting]:
             self.reading(name)
-        return {shard.path: digest.result() for shard, digest in self.begun}
+        return {
+            path: digest if isinstance(digest, str) else digest.result()
+            for path, digest in self.begun.items()
+        }
+
+    def close(self) -> None:
+        """Wait for nothing: after an error nobody wants the rest."""
+        if self.pool is not None:
+            self.pool.shutdown(wait=False, cancel_futures=True)

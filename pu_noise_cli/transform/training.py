@@ -20,7 +20,8 @@ from ..sketch import NEGATIVE, SETS, UNLABELED, IntArray
 from ..spikes import LONE_VALUE, lone_in_column
 from . import CLASSIFIERS
 from .base import Fit, Progress, Training
-from .crossfit import FOLDS, cross_fit
+from .crossfit import FOLDS, CrossFit, cross_fit
+from .decoys import telling_features
 from .scaling import fit_scaling
 from .scoring import HonestScorer, ScoreModel, TrainingFile
 from .survey import Survey, SurveyRows
@@ -46,6 +47,7 @@ class TransformSettings:
     lower_is_positive: bool = False
     skip_missing: bool | None = None  # rows without a score, where a column is it; None: they stop
     labeled_negatives: bool = False  # a learned score is then turned round
+    decoys: bool = False  # the labeled negatives are to look like the others
     max_train_rows: int = 100_000
     na: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
@@ -63,6 +65,7 @@ class Trained:
     columns: list[dict[str, Any]]
     digests: Mapping[str, str]  # SHA-256 of the files of the tables, by path; if wanted
     notices: tuple[Notice, ...]
+    telling: tuple[str, ...] = ()  # features that tell decoys from targets like them
 
     @property
     def model(self) -> ScoreModel:
@@ -116,8 +119,24 @@ def train(
     names = _group_names(rows, chunks)
     training = Training(scaling.apply(raw), is_labeled, _group_numbers(names))
     sampled = len(is_labeled) < sum(counts)
-    cross_fitted = names is not None and sampled
-    fits = FOLDS + 1 if cross_fitted else 1
+    fit, crossed = _fits(training, names if sampled else None, settings, progress)
+    turned = settings.labeled_negatives
+    model = ScoreModel(encoding, settings.classifier, scaling, fit.model, labeled_negatives=turned)
+    places = np.concatenate([labeled.places, others.places])
+    scores = model.turned(fit.scores)
+    learned = scorer(model=model, places=places, scores=scores, cross_fit=crossed)
+    telling: tuple[str, ...] = ()
+    if settings.decoys:
+        telling = telling_features(training, fit.scores, encoding.feature_names)
+    notices += _odd_columns(encoding, raw, training)
+    return trained(scorer=learned, notices=tuple(notices), telling=telling)
+
+
+def _fits(
+    training: Training, groups: pa.Array | None, settings: TransformSettings, progress: Progress
+) -> tuple[Fit, CrossFit | None]:
+    """The fit and, where groups are named, those without the groups of each fold of them."""
+    fits = 1 if groups is None else FOLDS + 1
 
     def fit_part(part: Training, done: int) -> Fit:
         return CLASSIFIERS[settings.classifier].train(
@@ -127,14 +146,8 @@ def train(
             progress=lambda share: progress((done + share) / fits),
         )
 
-    crossed = cross_fit(training, names, settings.seed, fit_part) if cross_fitted else None
-    fit = fit_part(training, fits - 1)
-    turned = settings.labeled_negatives
-    model = ScoreModel(encoding, settings.classifier, scaling, fit.model, labeled_negatives=turned)
-    places = np.concatenate([labeled.places, others.places])
-    scores = model.turned(fit.scores)
-    learned = scorer(model=model, places=places, scores=scores, cross_fit=crossed)
-    return trained(scorer=learned, notices=(*notices, *_odd_columns(encoding, raw, training)))
+    crossed = None if groups is None else cross_fit(training, groups, settings.seed, fit_part)
+    return fit_part(training, fits - 1), crossed
 
 
 def _check_width(rows: Rows, features: int) -> None:
@@ -233,7 +246,7 @@ def _leaks(encoding: Encoding, training: Training) -> list[Notice]:
     """Features that alone tell labeled from unlabeled rows: more likely a leak than biology."""
     notices = []
     for name, values in zip(encoding.feature_names, training.features.T, strict=True):
-        labeled, unlabeled = values[training.labeled], np.sort(values[~training.labeled])
+        labeled, unlabeled = (np.sort(values[training.labeled == of]) for of in (True, False))
         below = [np.searchsorted(unlabeled, labeled, side).mean() for side in ("left", "right")]
         auc = sum(below) / (2 * len(unlabeled))
         if max(auc, 1 - auc) > LEAK_AUC:

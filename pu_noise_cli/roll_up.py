@@ -1,0 +1,93 @@
+"""Tables of matches, peptides and proteins with PEPs and q-values, in the columns of Percolator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from .analysis import Analysis, Request
+from .calibration import Calibration, Shares, calibrate
+from .estimation import estimate_prior
+from .matches import Confidence, Matches
+from .outputs import write_atomically
+from .prior import Prior
+from .rows import Rows, as_text
+from .sketch import Sketch
+
+PSMS = "psms"
+LEVELS = (PSMS, "peptides", "proteins")
+COUNTING = "target-decoy"  # how wrong ones are counted, by default and where alpha is stated
+COLUMNS = ("PSMId", "score", "q-value", "posterior_error_prob", "peptide", "proteinIds")
+
+
+def levels(analysis: Analysis, calibration: Calibration, request: Request) -> dict[str, Confidence]:
+    """The best matches and what they are rolled up to; each level has a prior of its own."""
+    if analysis.matches is None:
+        return {}
+    found = {PSMS: Confidence.of(analysis.matches, calibration)}
+    for name in LEVELS[1:]:
+        if name in analysis.matches.keys:
+            found[name] = _rolled_up(analysis.matches.best(name), request)
+    return found
+
+
+def _rolled_up(matches: Matches, request: Request) -> Confidence:
+    """Matches that each stand for something: the best of many wrong ones is seldom a bad one."""
+    prior = estimate_prior(
+        matches.sketch,
+        request.method if request.stated is None else COUNTING,
+        request.estimation,
+        competed=True,
+    )
+    return Confidence.of(matches, calibrate(matches.sketch, shares_of(prior, matches.sketch)))
+
+
+def shares_of(prior: Prior, sketch: Sketch) -> Shares:
+    """α and β for the calibration of scores, which is certain where decoys are counted.
+
+    The decoys near a score say how many targets there are wrong, however many there are in all.
+    """
+    shares, _ = prior.shares(sketch)
+    return replace(shares, draws=()) if prior.method == COUNTING else shares
+
+
+def write_levels(rows: Rows, found: Mapping[str, Confidence], folder: str) -> None:
+    """One table for each level: its targets, in the order of the rows."""
+    matches = rows.matches
+    assert matches is not None
+    shown = [column for column in (matches.peptide, matches.proteins) if column is not None]
+    with ExitStack() as stack:
+        files = {name: stack.enter_context(_table(f"{folder}/{name}.tsv")) for name in found}
+        first_row = 0
+        for chunk in rows.chunks([*rows.id_columns, *shown]):
+            empty = pa.array([""] * chunk.batch.num_rows)
+            columns = (matches.peptide, matches.proteins)
+            texts = [empty if column is None else as_text(chunk, column) for column in columns]
+            for name, level in found.items():
+                for line in _lines(level, first_row, [rows.ids(chunk), *texts]):
+                    files[name].write(line.encode())
+            first_row += chunk.batch.num_rows
+
+
+@contextmanager
+def _table(name: str) -> Iterator[IO[Any]]:
+    with write_atomically(name) as file:
+        file.write(("\t".join(COLUMNS) + "\n").encode())
+        yield file
+
+
+def _lines(level: Confidence, first_row: int, texts: list[pa.Array]) -> Iterator[str]:
+    """The targets among consecutive rows, proteins parted by tabs as Percolator has them."""
+    there, here = level.places(first_row, len(texts[0]))
+    target = ~level.matches.labeled[here]
+    there, here = there[target], here[target]
+    ids, peptides, proteins = (text.take(pa.array(there)).to_pylist() for text in texts)
+    numbers = (level.matches.score, level.q_value, level.pep)
+    scores, q_values, peps = (np.asarray(values[here]).tolist() for values in numbers)
+    for fields in zip(ids, scores, q_values, peps, peptides, proteins, strict=True):
+        yield "\t".join(map(str, fields)) + "\n"

@@ -1,0 +1,404 @@
+"""Score thresholds of levels of evidence: as numbers, tables, JSON, and in the report."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from pu_noise_cli.bounds import bounds
+from pu_noise_cli.calibration import Shares, calibrate
+from pu_noise_cli.evidence import Grading
+from pu_noise_cli.files import read_rule
+from pu_noise_cli.grouped import GroupCopies, _digests, _weights
+from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.thresholds import Thresholds
+
+COLUMNS = [
+    *("level", "points", "score_from", "score_to", "lr", "posterior", "posterior_bound"),
+    *("n_unlabeled", "n_labeled"),
+]
+CODES = [
+    *("PP3_VeryStrong", "PP3_Strong", "PP3_Moderate", "PP3_Supporting"),
+    *("BP4_Supporting", "BP4_Moderate", "BP4_Strong", "BP4_VeryStrong"),
+]
+ACMG = Grading("acmg", read_rule("acmg"), 0.0441)
+KNOWN = Shares(0.3, 0.9, of_these_rows=False)
+
+
+def scores_of(rng, n, share):
+    """Scores of two unit Gaussians two apart, so that log LR is 2 s - 2."""
+    return rng.normal(size=n) + 2 * (rng.random(n) < share)
+
+
+@pytest.fixture(scope="module")
+def found():
+    rng = np.random.default_rng(4)
+    sketch = Sketch.of(scores_of(rng, 2000, 0.9), scores_of(rng, 6000, 0.3))
+    calibration = calibrate(sketch, KNOWN)
+    return calibration, bounds(calibration, "isotonic", 0)
+
+
+def test_thresholds_lie_where_the_bound_meets_the_level(found):
+    calibration, held = found
+    thresholds = Thresholds.of(calibration, held, ACMG)
+    assert [one.level.code for one in thresholds.levels] == CODES
+    assert [one.level.points for one in thresholds.levels] == [8, 4, 2, 1, -1, -2, -4, -8]
+    scores = calibration.sketch.scores
+    for one in thresholds.levels:
+        if one.reached is None:
+            continue
+        level, start = one.level, one.reached.score_from
+        inside = scores <= start if level.against else scores >= start
+        met = held.lr[1] <= level.lr if level.against else held.lr[0] >= level.lr
+        np.testing.assert_array_equal(inside, met)
+        assert one.n_unlabeled == calibration.sketch.unlabeled[inside].sum()
+        assert one.n_labeled == calibration.sketch.labeled[inside].sum()
+        assert (one.reached.posterior_bound <= level.posterior) == level.against
+        true = np.exp(2 * start - 2)
+        assert true <= level.lr * 1.1 if level.against else true >= level.lr / 1.1
+
+
+def test_ranges_follow_each_other(found):
+    levels = Thresholds.of(*found, ACMG).levels
+    reached = [one.reached for one in levels]
+    assert reached[0] is None  # few rows are that telling
+    assert reached[1].score_to == np.inf
+    assert reached[1].score_from == reached[2].score_to
+    assert reached[2].score_from == reached[3].score_to
+    assert reached[4].score_to == reached[5].score_from
+    assert levels[0].n_unlabeled == 0
+
+
+def test_a_predictor_that_runs_the_other_way_keeps_its_scale(found):
+    usual, turned = (Thresholds.of(*found, ACMG, lower) for lower in (False, True))
+    for one, other in zip(usual.levels, turned.levels, strict=True):
+        assert (one.reached is None) == (other.reached is None)
+        if one.reached is not None:
+            assert other.reached.score_from == -one.reached.score_from
+            assert other.reached.score_to == -one.reached.score_to
+            assert other.n_unlabeled == one.n_unlabeled
+
+
+def test_every_row_of_a_coarse_cell_is_within_the_threshold():
+    rng = np.random.default_rng(0)
+    labeled, unlabeled = scores_of(rng, 20_000, 0.9), scores_of(rng, 100_000, 0.3)
+    sketch = Sketch.of(labeled, unlabeled)
+    assert sketch.level > 0
+    low, high = sketch.spans()
+    cells = sketch.cells_of(unlabeled)
+    assert (low[cells] <= unlabeled).all()
+    assert (unlabeled <= high[cells]).all()
+    assert (low[1:] > high[:-1]).all()
+    calibration = calibrate(sketch, KNOWN)
+    levels = Thresholds.of(calibration, bounds(calibration, "isotonic", 0), ACMG).levels
+    for one in (levels[2], levels[5]):
+        start = one.reached.score_from
+        inside = unlabeled <= start if one.level.against else unlabeled >= start
+        assert inside.sum() == one.n_unlabeled
+
+
+def test_points_are_ranges_as_excalibr_has_them(found):
+    document = Thresholds.of(*found, ACMG, True).to_json("assay", "stated")
+    keys = {"prior", "point_ranges", "dataset", "scoreset_flipped", "uncalibratable_reason"}
+    assert keys <= document.keys()
+    assert list(document["point_ranges"]) == [str(p) for p in (*range(1, 9), *range(-1, -9, -1))]
+    ranges = {int(k): v[0] for k, v in document["point_ranges"].items() if v}
+    assert ranges[1][0] == ranges[2][1]  # low scores are positive here, as in most assays
+    assert ranges[-1][1] == ranges[-2][0]
+    assert ranges[max(ranges)][0] is None
+    assert ranges[min(ranges)][1] is None
+    assert document["scoreset_flipped"] is False
+    assert document["uncalibratable_reason"] is None
+    json.dumps(document, allow_nan=False)
+    levels = {row["level"]: row for row in document["levels"]}
+    assert levels["PP3_Moderate"]["score_from"] == ranges[2][1]
+
+
+def test_no_level_is_said_in_words():
+    rng = np.random.default_rng(1)
+    calibration = calibrate(Sketch.of(rng.random(50), rng.random(50)), Shares(0.3, 0.9, False))
+    held = bounds(calibration, "isotonic", 0)
+    document = Thresholds.of(calibration, held, ACMG).to_json("noise", "stated")
+    assert "no level" in document["uncalibratable_reason"]
+    assert not any(document["point_ranges"].values())
+
+
+def test_target_alpha_of_the_own_alpha_changes_no_level(punoise, scores, tmp_path):
+    prior = tmp_path / "prior.json"
+    punoise("estimate-prior", "--scores", scores, "--out", prior)
+    alpha = json.loads(prior.read_text())["alpha"]
+    tables = []
+    for more in ((), ("--target-alpha", alpha)):
+        options = ("--evidence", "acmg", "--thresholds", tmp_path / "t.tsv", *more)
+        out = ("--out", tmp_path / "p.tsv")
+        punoise("posterior", "--scores", scores, "--prior", prior, *options, *out)
+        tables.append(pd.read_csv(tmp_path / "t.tsv", sep="\t"))
+        assert list(tables[-1].columns) == COLUMNS
+    pd.testing.assert_frame_equal(*tables)
+
+
+def test_uncertain_shares_enter_through_the_densities_only(found):
+    """Where every likely α and β gives the same f1 and f0, bounds are those of certain ones."""
+    calibration, held = found
+    certain = held.posterior(0.0441)
+    sketch = calibration.sketch
+    same = calibrate(sketch, Shares(0.3, 0.9, False, draws=((0.3, 0.9),) * 5))
+    np.testing.assert_allclose(bounds(same, "isotonic", 0).posterior(0.0441), certain, rtol=0.05)
+
+
+@pytest.fixture
+def variants(tmp_path):
+    """A predictor of which low scores are positive."""
+    rng = np.random.default_rng(8)
+    labeled, unlabeled = scores_of(rng, 800, 0.95), scores_of(rng, 3000, 0.2)
+    frame = pd.DataFrame(
+        {
+            "known": np.repeat([1, 0], [800, 3000]),
+            "predictor": -np.concatenate([labeled, unlabeled]),
+        }
+    )
+    frame.to_csv(tmp_path / "variants.csv", index=False)
+    return tmp_path / "variants.csv"
+
+
+def test_run_writes_thresholds(punoise, variants, tmp_path):
+    out = tmp_path / "out"
+    table = ("--table", variants, "--label-column", "known", "--lower-is-positive")
+    graded = ("--evidence", "acmg", "--target-alpha", 0.0441)
+    result = punoise("run", *table, *graded, "--out-dir", out)
+    written = pd.read_csv(out / "thresholds.tsv", sep="\t")
+    assert written["level"].tolist() == CODES
+    start = written.set_index("level").loc["PP3_Supporting"]
+    assert start["score_from"] < -1
+    assert start["score_to"] < start["score_from"]
+    assert f"score <= {start['score_from']:.4g}" in result.err
+    posterior = pd.read_parquet(out / "posterior.parquet")
+    unlabeled = posterior[posterior["set"] == "unlabeled"]
+    called = unlabeled["evidence"].str.startswith("pathogenic")
+    assert called.sum() == start["n_unlabeled"]
+    assert (-unlabeled["score"] <= start["score_from"]).sum() == start["n_unlabeled"]
+    document = json.loads((out / "thresholds.json").read_text())
+    assert document["dataset"] == "predictor"
+    assert document["prior"] == 0.0441
+    page = (out / "report.html").read_text()
+    assert "chart-evidence" in page
+    assert "PP3_Supporting" in page
+    again = tmp_path / "t.tsv"
+    files = ("--scores", out / "scores.parquet", "--prior", out / "prior.json")
+    more = ("--lower-is-positive", "--thresholds", again, "--out", tmp_path / "p.parquet")
+    punoise("posterior", *files, *graded, *more)
+    assert again.read_bytes() == (out / "thresholds.tsv").read_bytes()
+    assert (tmp_path / "p.parquet").read_bytes() == (out / "posterior.parquet").read_bytes()
+    punoise("run", *table, "--out-dir", out)
+    assert not (out / "thresholds.tsv").exists()  # of an earlier run
+
+
+def test_report_draws_evidence(punoise, scores, tmp_path):
+    prior, page = tmp_path / "prior.json", tmp_path / "r.html"
+    punoise("estimate-prior", "--scores", scores, "--out", prior)
+    files = ("--scores", scores, "--prior", prior, "--out", page)
+    punoise("report", *files)
+    assert "chart-evidence" not in page.read_text()
+    punoise("report", *files, "--evidence", "acmg", "--target-alpha", 0.1)
+    assert "at a prior of 10.0" in page.read_text()
+    punoise("report", *files, "--target-alpha", 0.1, expect=2)
+    punoise("report", "--prior", prior, "--evidence", "acmg", "--out", page, expect=2)
+
+
+def test_a_rule_of_ones_own_has_codes_points_and_a_source(punoise, scores, tmp_path):
+    level = {"name": "worth a look", "code": "WL", "lr": 1.5, "points": 3}
+    rule = {"schema": "punoise.evidence/1", "source": 7, "levels": [level]}
+    (tmp_path / "rule.json").write_text(json.dumps(rule))
+    graded = ("--evidence", tmp_path / "rule.json", "--thresholds", tmp_path / "t.json")
+    more = ("--alpha", 0.3, "--out", tmp_path / "p.tsv")
+    punoise("posterior", "--scores", scores, *graded, *more)
+    found = json.loads((tmp_path / "t.json").read_text())
+    (row,) = found["levels"]
+    assert (row["level"], row["points"], found["point_ranges"]) == ("WL", 3, {})
+    assert found["provenance"]["source"] is None
+    assert found["dataset"] == "scores"
+    for bad in ({"points": 1}, {"points": {"exponent": 0, "most": 8}}, {"levels": [{}]}):
+        (tmp_path / "rule.json").write_text(json.dumps(rule | bad))
+        result = punoise("posterior", "--scores", scores, *graded, *more, expect=3)
+        assert "rule.json" in result.err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--thresholds", "t.tsv"),
+        ("--lower-is-positive",),
+        ("--evidence", "acmg", "--lower-is-positive"),
+        ("--evidence", "acmg", "--thresholds", "t.xlsx"),
+    ],
+)
+def test_options_that_do_nothing_are_refused(options, punoise, scores, tmp_path):
+    out = ("--alpha", 0.2, "--out", tmp_path / "p.tsv")
+    punoise("posterior", "--scores", scores, *out, *options, expect=2)
+
+
+def test_bounds_reach_zero_and_one_where_rows_are_few(found):
+    calibration, held = found
+    (low, high), (own_low, own_high) = held.lr, held.own
+    assert (low[0], own_low[0]) == (0, 0)
+    assert (high[-1], own_high[-1]) == (np.inf, 1)
+    assert 0 < own_low[len(low) // 2] < own_high[len(low) // 2] < 1
+    for bounds_on in (low, high, own_low, own_high):
+        assert (np.diff(bounds_on[np.isfinite(bounds_on)]) >= 0).all()
+    wider = held.widened(calibration, np.full(len(low), 2.0))
+    assert (wider.own[0] <= own_low).all()
+    assert (wider.own[1] >= own_high).all()
+    same = held.widened(calibration, np.ones(len(low)))
+    np.testing.assert_allclose(same.own, held.own, atol=1e-12)
+    np.testing.assert_allclose(same.lr[0], low)
+
+
+def test_bounds_hold_as_often_as_they_say():
+    """At five scores of forty samples, α and β known: about one bound in twenty fails."""
+    x = np.array([-0.5, 0.25, 1.0, 1.75, 2.5])
+    missed = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        sketch = Sketch.of(scores_of(rng, 600, 0.9), scores_of(rng, 2000, 0.3))
+        low, high = bounds(calibrate(sketch, KNOWN), "isotonic", 0).lr
+        cells = sketch.cells_of(x)
+        missed += [*(low[cells] > np.exp(2 * x - 2)), *(high[cells] < np.exp(2 * x - 2))]
+    assert 0.01 < np.mean(missed) < 0.08
+
+
+# Rows in groups
+
+
+def in_genes(rng, n, share, genes, alike):
+    """Scores and genes: of their variance, `alike` is between genes; classes are alike too."""
+    gene = rng.integers(genes, size=n)
+    effect, leaning = rng.normal(size=(2, genes))
+    latent = np.sqrt(0.5) * leaning[gene] + np.sqrt(0.5) * rng.normal(size=n)
+    positive = latent < np.quantile(latent, share)
+    noise = np.sqrt(alike) * effect[gene] + np.sqrt(1 - alike) * rng.normal(size=n)
+    return 2 * positive + noise, gene
+
+
+@pytest.fixture(scope="module")
+def genes():
+    rng = np.random.default_rng(3)
+    x, gene = in_genes(rng, 1000, 0.9, 40, 0.6)
+    y, other = in_genes(rng, 4000, 0.2, 40, 0.6)
+    sets = np.repeat([1, 0], [1000, 4000]).astype(np.int8)
+    return np.concatenate([x, y]), sets, np.concatenate([gene, other])
+
+
+def width(scores, sets, names):
+    calibration = calibrate(Sketch.of_rows(scores, sets), Shares(0.2, 0.9, of_these_rows=False))
+    copies = GroupCopies.of_rows(scores, sets, pa.array(list(map(str, names))))
+    low, high = bounds(calibration, "isotonic", 0, copies).posterior()
+    return (high - low).mean()
+
+
+def test_bounds_are_wider_where_rows_of_a_group_are_alike(genes):
+    scores, sets, gene = genes
+    alike = width(scores, sets, gene)
+    alone = width(scores, sets, np.arange(len(scores)))
+    shuffled = width(scores, sets, np.random.default_rng(0).permutation(gene))
+    assert alike > 1.4 * shuffled
+    assert shuffled < 1.3 * alone
+
+
+def test_groups_may_come_in_any_parts(genes):
+    scores, sets, gene = genes
+    names = pa.array([f"gene {g}" for g in gene])
+    whole = GroupCopies.of_rows(scores, sets, names)
+    cuts = [slice(0, 700), slice(700, 701), slice(701, None)]
+    parts = [GroupCopies.of_rows(scores[c], sets[c], names[c]) for c in cuts]
+    merged = GroupCopies.merge([parts[2], GroupCopies.merge([parts[0], parts[1]])])
+    np.testing.assert_array_equal(merged.wide.edges, whole.wide.edges)
+    np.testing.assert_array_equal(merged.wide.counts, whole.wide.counts)
+    assert len(whole.wide.edges) <= 512
+    rows, copies = whole.sketches()
+    assert rows.n_labeled == 1000
+    assert len(copies) == 100
+    assert np.mean([copy.n_unlabeled for copy in copies]) == pytest.approx(4000, rel=0.06)
+    assert whole.notices == ()
+    few = GroupCopies.of_rows(scores, sets, pa.array([f"{g % 7}" for g in gene]))
+    assert [notice.code for notice in few.notices] == ["few-groups"]
+    assert "7 groups" in few.notices[0].message
+
+
+def test_a_weight_is_poisson_and_of_the_name_alone():
+    weights = _weights(_digests([str(i) for i in range(5000)]))
+    assert (weights[:, 0] == 1).all()
+    drawn = weights[:, 1:]
+    assert drawn.mean() == pytest.approx(1, abs=0.01)
+    assert drawn.var() == pytest.approx(1, abs=0.02)
+    assert (drawn == 0).mean() == pytest.approx(np.exp(-1), abs=0.005)
+    np.testing.assert_array_equal(_weights(_digests(["17"]))[0], weights[17])
+
+
+def test_genes_on_the_command_line(punoise, genes, tmp_path):
+    scores, sets, gene = genes
+    frame = pd.DataFrame({"known": sets, "revel": scores, "gene": [f"g{g}" for g in gene]})
+    frame.to_csv(tmp_path / "variants.csv", index=False)
+    table = ("--table", tmp_path / "variants.csv", "--label-column", "known")
+    graded = ("--score-column", "revel", "--alpha", 0.2, "--beta", 0.9, "--evidence", "acmg")
+    for name, more in (("plain", ()), ("genes", ("--group-column", "gene"))):
+        punoise("run", *table, *graded, *more, "--out-dir", tmp_path / name)
+    plain, by_gene = (
+        pd.read_csv(tmp_path / name / "thresholds.tsv", sep="\t", index_col="level")
+        for name in ("plain", "genes")
+    )
+    assert by_gene.loc["PP3_Moderate", "n_labeled"] < plain.loc["PP3_Moderate", "n_labeled"]
+    own = frame.assign(id=frame.index, set=np.where(sets == 1, "labeled", "unlabeled"))
+    own.rename(columns={"revel": "score"}).to_csv(tmp_path / "scores.csv", index=False)
+    files = ("--scores", tmp_path / "scores.csv", "--out", tmp_path / "p.tsv")
+    prior = ("--alpha", 0.2, "--beta", 0.9, "--group-column", "gene")
+    punoise("posterior", *files, *prior, expect=2)
+    out = ("--evidence", "acmg", "--thresholds", tmp_path / "t.tsv")
+    punoise("posterior", *files, *prior, *out)
+    assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "genes/thresholds.tsv").read_bytes()
+    result = punoise("estimate-prior", *table, *graded[:2], "--group-column", "gene", expect=2)
+    assert "--group-column does nothing here" in result.err
+
+
+def test_thresholds_are_the_same_bytes_from_shards(punoise, genes, tmp_path):
+    scores, sets, gene = genes
+    frame = pd.DataFrame({"revel": scores, "gene": [f"g{g}" for g in gene]})
+    (tmp_path / "u").mkdir()
+    frame[sets == 1].to_parquet(tmp_path / "l.parquet", index=False)
+    frame[sets == 0].to_parquet(tmp_path / "u.parquet", index=False)
+    for i, part in enumerate(np.array_split(np.flatnonzero(sets == 0), 3)):
+        frame.iloc[part].to_parquet(tmp_path / f"u/{i}.parquet", index=False)
+    common = ("--group-column", "gene", "--evidence", "acmg", "--alpha", 0.2, "--beta", 0.9)
+    labeled = ("--labeled", tmp_path / "l.parquet")
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    punoise("run", *labeled, "--unlabeled", tmp_path / "u.parquet", *common, "--out-dir", whole)
+    shards = ("--unlabeled", tmp_path / "u", "--shards", "--threads", 2)
+    punoise("run", *labeled, *shards, *common, "--out-dir", parts)
+    for name in ("thresholds.tsv", "thresholds.json"):
+        assert (whole / name).read_bytes() == (parts / name).read_bytes()
+
+
+# Labels in words of one's own
+
+
+def test_label_values(punoise, variants, tmp_path):
+    frame = pd.read_csv(variants)
+    known = frame["known"] == 1
+    words = np.where(known, "P,clinvar", np.where(frame.index % 10 == 0, "B", ""))
+    frame.assign(known=words).to_csv(tmp_path / "words.csv", index=False)
+    table = ("--table", tmp_path / "words.csv", "--label-column", "known", "--lower-is-positive")
+    values = ("--labeled-value", "P", "--negative-value", "B,LB")
+    punoise("estimate-prior", *table, *values, "--out", tmp_path / "p.json")
+    found = json.loads((tmp_path / "p.json").read_text())
+    assert (found["n_labeled"], found["n_negatives"]) == (800, (words == "B").sum())
+    assert found["n_unlabeled"] == (words == "").sum()
+    result = punoise("estimate-prior", *table, expect=3)
+    assert "P,clinvar" in result.err
+    clash = punoise("estimate-prior", *table, *values[:2], "--negative-value", "clinvar", expect=3)
+    assert "labeled and negative" in clash.err
+    assert "row 1" in clash.err
+    punoise("estimate-prior", *table, *values[2:], expect=2)
+    punoise("estimate-prior", *table, "--labeled-value", "P", "--negative-value", "P", expect=2)
+    two = ("--labeled", variants, "--unlabeled", variants)
+    punoise("estimate-prior", *two, *values, expect=2)
