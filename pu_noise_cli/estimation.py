@@ -97,7 +97,7 @@ def estimate_prior(
         estimates=estimates,
         notices=(*notices, *diagnose(case), *_unused(sketch, answering), *_said(answer, estimates)),
         curves=curve_of.curves,
-        alpha_max=alpha_max,
+        alpha_max=alpha_max if answer.typical else None,
         beta_min=beta_min,
         sample=sample,
         n_verdicts=None if audit is None else len(audit.known),

@@ -238,6 +238,7 @@ def answer(found: Divided) -> Estimate:
         beta_ci=plain.beta_ci,
         notices=_warned(found.signs.log_odds),
         draws=tuple(map(tuple, draws.tolist())),
+        typical=False,
     )
 
 
