@@ -409,6 +409,7 @@ def _spline(sketch: Sketch, several: Sequence[Shares]) -> list[Callable[[float],
 
 
 CALIBRATORS = {"isotonic": _isotonic, "platt": _platt, "spline": _spline}
+DEFAULT_CALIBRATOR = "isotonic"
 
 
 def _posterior_labeled(sketch: Sketch, shares: Shares, lr: FloatArray) -> FloatArray:
@@ -433,7 +434,7 @@ def _false_discovery_rate(p: FloatArray, unlabeled: FloatArray | IntArray) -> Fl
     return np.where(rows > 0, negatives / np.where(rows > 0, rows, 1), 1 - p)
 
 
-def posterior_at(lr: FloatArray, alpha: float) -> FloatArray:
+def posterior_at(lr: FloatArray, alpha: float | FloatArray) -> FloatArray:
     """p(Y=1|x) in a population with a share of α positives, from the likelihood ratio (Bayes)."""
     with np.errstate(invalid="ignore"):
         return np.where(np.isinf(lr), 1.0, alpha * lr / (alpha * lr + 1 - alpha))

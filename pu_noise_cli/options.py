@@ -188,8 +188,11 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
         """Options that do nothing where a column is used as the score."""
         return ("classifier", "max_train_rows", "group_column")
 
-    def rows(self) -> Rows:
-        """The rows that --labeled, --unlabeled and --negatives, or --table, name."""
+    def rows(self, keep: Iterable[str] = ()) -> Rows:
+        """The rows that --labeled, --unlabeled and --negatives, or --table, name.
+
+        `keep` are further columns to carry through.
+        """
         from .rows import Rows
 
         sets, names = self._tables()
@@ -210,7 +213,7 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
             group_column=self.group_column or (pin.scan if pin else None),
             label_column=self.label_column or (pin.label if pin and self.table else None),
             label_values=self.label_values(self.label_column),
-            keep=joined(self.keep_columns),
+            keep=(*joined(self.keep_columns), *keep),
             matches=matches,
         )
 
@@ -460,6 +463,11 @@ class EvidenceOptions(Common):
         "Give posterior and fdr for a population with this share of positives.",
         type=INNER_SHARE,
     )
+
+    def check_population(self, by: str | None) -> None:
+        """Stop where posteriors would be for each group and for another population at once."""
+        if by is not None and self.target_alpha is not None:
+            raise UsageError("--by gives each group its own alpha: leave out --target-alpha")
 
     def grading(self) -> Grading | None:
         """How evidence is to be graded, if at all."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,15 +18,13 @@ from .calibration import Calibration, shift_prior
 from .engine import RowsDone
 from .errors import EstimationError
 from .evidence import Level, strengths
-from .matches import Confidence, posterior_between
 from .rows import Chunk, Rows
 from .scores import Scores, job_writer, scores_batch, scores_schema
 from .shards import Job
-from .sketch import FloatArray, IntArray, Sketch, has_gaps
+from .sketch import BoolArray, FloatArray, IntArray, Sketch, has_gaps
 
 OF_LABELED = ("posterior_labeled",)  # null on unlabeled rows
 TARGET_ALPHA = "target_alpha"  # a column that says for which population the posteriors are
-OF_MATCHES = ("pep", "q_value")  # null on those that are not the best of their spectrum
 DOUBTFUL_ROWS = 50
 
 Columns = dict[str, NDArray[Any]]  # by cell of the sketch, each of shape (cells,)
@@ -135,6 +134,7 @@ class PosteriorRows:
     unlabeled: IntArray  # (cells,): how many unlabeled rows each cell has
     doubtful: DoubtfulRows
     missing: int = 0  # rows without a score
+    reached: Counter[str] = field(default_factory=Counter)  # unlabeled rows by what is called
 
     @classmethod
     def none(cls, cells: int, labeled_negatives: bool) -> PosteriorRows:
@@ -158,7 +158,6 @@ class WritePosteriors:
     sketch: Sketch
     columns: Columns
     labeled_negatives: bool
-    best: Confidence | None = None  # of matches, those that have PEPs and q-values
 
     def digest(self, rows: Rows) -> str:
         """A digest of all that a posterior depends on but the values of the rows."""
@@ -172,51 +171,57 @@ class WritePosteriors:
         scored = Scores(job.part)
         found = PosteriorRows.none(len(self.sketch.edges), self.labeled_negatives)
         if job.is_done:
-            for chunk, scores in scored.chunks([*job.part.id_columns, "score"]):
-                found.add(job.part, chunk, scores, self.sketch.cells_of(scores))
+            for chunk, scores in scored.chunks([*self.read_again(job.part), "score"]):
+                self.saw(found, job.part, chunk, scores)
                 done(len(scores))
             return found
-        columns = {k: v for k, v in self.columns.items() if scored.with_set or k not in OF_LABELED}
-        fields = [pa.field(name, pa.array(values[:0]).type) for name, values in columns.items()]
-        if self.best is not None:
-            fields += [pa.field(name, pa.float64()) for name in OF_MATCHES]
+        names = [name for name in self.columns if scored.with_set or name not in OF_LABELED]
+        fields = [pa.field(name, pa.array(self.columns[name][:0]).type) for name in names]
         schema = scores_schema(job.part, scored.with_set, fields)
         with job_writer(job, schema) as write:
             for chunk, scores in scored.chunks([*job.part.carried, "score"]):
-                cells = self.sketch.cells_of(scores)
-                known = ~np.isnan(scores) if has_gaps(scores) else None
-                of_labeled = chunk.labeled if known is None else chunk.labeled & known
-                arrays = {
-                    name: _at_cells(values, cells, of_labeled if name in OF_LABELED else known)
-                    for name, values in columns.items()
-                }
-                if self.best is not None:
-                    arrays |= _of_matches(self.best, chunk, scores)
-                write(scores_batch(job.part, chunk, scores, schema, arrays.values()))
-                found.add(job.part, chunk, scores, cells)
+                arrays = self.arrays(names, chunk, scores)
+                write(scores_batch(job.part, chunk, scores, schema, arrays))
+                self.saw(found, job.part, chunk, scores)
                 done(len(scores))
         return found
 
+    def read_again(self, rows: Rows) -> Sequence[str]:
+        """The columns, beside the score, that are read of rows whose posteriors are there."""
+        return rows.id_columns
+
+    def arrays(self, names: Sequence[str], chunk: Chunk, scores: FloatArray) -> list[pa.Array]:
+        """The named columns of the rows of a chunk, null where they have no score."""
+        cells = self.sketch.cells_of(scores)
+        return [
+            at_places(self.columns[name], cells, known_rows(name, chunk, scores)) for name in names
+        ]
+
+    def saw(self, found: PosteriorRows, rows: Rows, chunk: Chunk, scores: FloatArray) -> None:
+        """Enter the rows of a chunk into what was found."""
+        found.add(rows, chunk, scores, self.sketch.cells_of(scores))
+
     @staticmethod
     def merge(results: Sequence[PosteriorRows]) -> PosteriorRows:
-        doubtful = DoubtfulRows.merge([found.doubtful for found in results])
-        unlabeled = np.sum([found.unlabeled for found in results], axis=0)
-        return PosteriorRows(unlabeled, doubtful, sum(found.missing for found in results))
+        return PosteriorRows(
+            np.sum([found.unlabeled for found in results], axis=0),
+            DoubtfulRows.merge([found.doubtful for found in results]),
+            sum(found.missing for found in results),
+            sum((found.reached for found in results), Counter()),
+        )
 
 
-def _of_matches(best: Confidence, chunk: Chunk, scores: FloatArray) -> dict[str, pa.Array]:
-    """The posterior of each match, and the PEP and q-value of those that stand for a spectrum."""
-    there, here = best.places(chunk.first_row, len(scores))
-    found = {"posterior": posterior_between(best.calibration, scores)}
-    for name, values in zip(OF_MATCHES, (best.pep, best.q_value), strict=True):
-        found[name] = np.full(len(scores), np.nan)
-        found[name][there] = values[here]
-    return {name: pa.array(values, from_pandas=True) for name, values in found.items()}
+def known_rows(name: str, chunk: Chunk, scores: FloatArray) -> BoolArray | None:
+    """The rows of a chunk that have a value in a column, shape (n,); None where all have."""
+    scored = ~np.isnan(scores) if has_gaps(scores) else None
+    if name not in OF_LABELED:
+        return scored
+    return chunk.labeled if scored is None else chunk.labeled & scored
 
 
-def _at_cells(values: NDArray[Any], cells: IntArray, known: NDArray[np.bool_] | None) -> pa.Array:
-    """The value of each row by its cell, null where it is not known."""
+def at_places(values: NDArray[Any], places: IntArray, known: BoolArray | None) -> pa.Array:
+    """The values at some places, null where they are not known; the latter both of shape (n,)."""
     missing = None if known is None else ~known
     if values.dtype.kind == "U":
-        return pa.array(values).take(pa.array(cells, mask=missing))
-    return pa.array(values[cells], mask=missing)
+        return pa.array(values).take(pa.array(places, mask=missing))
+    return pa.array(values[places], mask=missing)

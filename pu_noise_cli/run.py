@@ -13,10 +13,13 @@ from typing import Any
 
 from .analysis import Analysis, Request, analyse
 from .bounds import Bounds, bounds
-from .calibration import Calibration
+from .calibration import DEFAULT_CALIBRATOR, Calibration
 from .engine import Engine
 from .evidence import Grading
+from .group_posteriors import GroupPosteriors, WriteGroupPosteriors
 from .grouped import GroupCopies
+from .groups import Groups, estimate_groups
+from .match_posteriors import WriteMatchPosteriors
 from .matches import Confidence
 from .notices import Notice
 from .outputs import check_target, write_json, write_text
@@ -37,13 +40,15 @@ from .thresholds import Thresholds
 DOCUMENTS = ("prior.json", "model.punoise", "report.html", NAME)
 THRESHOLDS = ("thresholds.json", "thresholds.tsv")
 SHARDED = ("scores/", "posterior/")
-CALIBRATOR = "isotonic"
+FORMS = ("parquet", "tsv", "csv")
 MANIFESTS = tuple(f"{name}{MANIFEST}" for name in SHARDED)
+GROUPS = tuple(f"groups.{form}" for form in FORMS)
 ROLLED_UP = tuple(f"{name}.tsv" for name in LEVELS)
 OUTPUTS = (
-    *(f"{name}.{form}" for name in ("scores", "posterior") for form in ("parquet", "tsv", "csv")),
+    *(f"{name}.{form}" for name in ("scores", "posterior") for form in FORMS),
     *DOCUMENTS,
     *THRESHOLDS,
+    *GROUPS,
     *ROLLED_UP,
 )
 
@@ -58,6 +63,7 @@ class RunSettings:
     execution: Mapping[str, Any]  # the other options
     grading: Grading | None = None  # of evidence, where that is wanted
     target_alpha: float | None = None  # of the population that posteriors are for
+    by: str | None = None  # the column that groups rows
 
 
 @dataclass(frozen=True)
@@ -68,11 +74,13 @@ class RunOutput:
     calibration: Calibration
     thresholds: Thresholds | None
     levels: Mapping[str, Confidence]  # of matches, what was accepted
+    groups: Groups | None = None
     files: tuple[str, ...] = ()
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        return (*self.analysis.prior.notices, *self.calibration.notices)
+        of_groups = () if self.groups is None else self.groups.notices
+        return (*self.analysis.prior.notices, *self.calibration.notices, *of_groups)
 
 
 def check_targets(out_dir: str, sharded: Rows | None = None) -> None:
@@ -114,7 +122,8 @@ def run_sharded(rows: Rows, settings: RunSettings, engine: Engine, out_dir: str)
             raise
         stage.commit(remove=set(earlier_files(out_dir)) - set(MANIFESTS))
     thresholds = () if result.thresholds is None else THRESHOLDS
-    return replace(result, files=(*SHARDED, *DOCUMENTS, *thresholds))
+    groups = () if result.groups is None else GROUPS[:1]
+    return replace(result, files=(*SHARDED, *DOCUMENTS, *thresholds, *groups))
 
 
 def abandon(out_dir: str) -> None:
@@ -140,18 +149,23 @@ def _run(
     groups = _groups(rows, analysis, settings, engine)
     if groups is not None:
         calibration = replace(calibration, notices=(*calibration.notices, *groups.notices))
-    held = bounds(calibration, CALIBRATOR, prior.seed, groups)
+    held = bounds(calibration, DEFAULT_CALIBRATOR, prior.seed, groups)
     thresholds = _thresholds(calibration, held, settings)
     graded = [] if thresholds is None else thresholds.graded
     request = PosteriorRequest(levels=graded, target_alpha=settings.target_alpha)
     columns = posterior_columns(calibration, request, held)
     rolled_up = levels(analysis, calibration, settings.request)
-    step = WritePosteriors(sketch, columns, prior.labeled_negatives, rolled_up.get(PSMS))
-    found = engine.write(
-        step, Scores.open(scores).rows, "posterior", f"{of_tables}/posterior{suffix}"
-    )
+    scored = Scores.open(scores).rows
+    by_group = _by_group(scored, calibration, held, settings, engine)
+    step = WritePosteriors(sketch, columns, prior.labeled_negatives)
     if rolled_up:
+        step = WriteMatchPosteriors.of(calibration, columns, rolled_up[PSMS])
         engine.call("roll up", write_levels, rows, rolled_up, str(folder))
+    elif by_group is not None:
+        step = WriteGroupPosteriors(sketch, columns, prior.labeled_negatives, by_group)
+        of_groups = str(folder / f"groups.{settings.table_format}")
+        by_group.write(of_groups, settings.request.transform.lower_is_positive)
+    found = engine.write(step, scored, "posterior", f"{of_tables}/posterior{suffix}")
     execution = {**settings.execution, "seconds": engine.seconds}
     made_of = provenance(rows, analysis.trained, settings.options, execution)
     if thresholds is not None:
@@ -162,12 +176,23 @@ def _run(
         calibration, settings.target_alpha, held.posterior(settings.target_alpha)
     )
     content = content_of_run(prior, calibration, found.doubtful, made_of, by_score, thresholds)
+    content = replace(content, groups=None if by_group is None else by_group.groups)
     write_text(str(folder / "report.html"), render(content))
     tables = MANIFESTS if suffix == "/" else [f"{name[:-1]}{suffix}" for name in SHARDED]
-    documents = digests_of(folder, (*DOCUMENTS, *THRESHOLDS, *ROLLED_UP))
+    documents = digests_of(folder, (*DOCUMENTS, *THRESHOLDS, *GROUPS, *ROLLED_UP))
     made_of["files"] = digests_of(of_tables, tables) | documents
     write_json(str(folder / NAME), made_of)
-    return RunOutput(analysis, calibration, thresholds, rolled_up)
+    return RunOutput(analysis, calibration, thresholds, rolled_up, content.groups)
+
+
+def _by_group(
+    scored: Rows, calibration: Calibration, held: Bounds, settings: RunSettings, engine: Engine
+) -> GroupPosteriors | None:
+    """What scores say in each group, if there are any."""
+    if settings.by is None:
+        return None
+    groups = estimate_groups(scored, settings.by, calibration, engine, DEFAULT_CALIBRATOR)
+    return GroupPosteriors(groups, calibration, held, settings.grading)
 
 
 def _groups(

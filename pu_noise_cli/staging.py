@@ -28,7 +28,8 @@ LOCK, PLAN = ".lock", ".plan"  # inside a stage
 STAGE = re.compile(r"\.punoise-[a-z0-9_]{8}")
 # a plan may have come with a directory from anywhere: it can name nothing else
 PLANNED = re.compile(
-    r"(scores|posterior)(\.(parquet|tsv|csv)|/_manifest\.json)|(labeled|unlabeled|negatives|truth)\.csv"
+    r"(scores|posterior|groups)\.(parquet|tsv|csv)|(scores|posterior)/_manifest\.json"
+    r"|(labeled|unlabeled|negatives|truth)\.csv"
     r"|prior\.json|model\.punoise|report\.html|provenance\.json|thresholds\.(json|tsv)"
     r"|(psms|peptides|proteins)\.tsv"
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .errors import UsageError
-from .parameters import Common, LazyChoice, NameList, NameLists, joined, option
+from .parameters import Common, LazyChoice, NameList, NameLists, joined, option, writes
 
 if TYPE_CHECKING:
     from .tables import Table
@@ -115,3 +115,41 @@ class LabelValues(Common):
         if both := set(labeled) & set(negative):
             raise UsageError(f"{min(both)!r} cannot be a labeled and a negative value")
         return [(v, LABELED) for v in labeled] + [(v, NEGATIVE) for v in negative]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByOption(Common):
+    """Commands that can tell groups of rows apart."""
+
+    by: str | None = option(
+        "--by",
+        "Columns",
+        "Estimate alpha for each group of rows that this column names (gene, charge, tissue), each "
+        "leaning on all the more the smaller it is. The column is kept, and no feature unless "
+        "named as such.",
+        metavar="COLUMN",
+    )
+
+    @property
+    def by_columns(self) -> tuple[str, ...]:
+        """The columns that must be carried through for it."""
+        return () if self.by is None else (self.by,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupsOption(ByOption):
+    """Commands that write the groups to a file of any name."""
+
+    groups_out: str | None = writes(
+        "--groups-out", "GROUPS", "With --by: the table of groups to write."
+    )
+
+    def check_groups_out(self) -> None:
+        """Stop, before any work is done, where the groups cannot be written."""
+        from .outputs import check_table_target
+
+        if self.groups_out is None:
+            return
+        if self.by is None:
+            raise UsageError("--groups-out goes with --by, which says what groups there are")
+        check_table_target(self.groups_out)

@@ -420,6 +420,18 @@ def test_dask_writes_the_bytes_of_the_local_run(scheduler, sharded, punoise, tmp
     assert prior.stdout == (tmp_path / "local" / "prior.json").read_text() == direct.stdout
 
 
+def test_dask_finds_the_groups_of_the_local_run(scheduler, sharded, punoise, tmp_path):
+    for path in (tmp_path / "l.parquet", *(tmp_path / "u").glob("*.parquet")):
+        frame = pd.read_parquet(path)
+        frame.assign(gene=np.where(frame.b > 0, "high", "low")).to_parquet(path)
+    command = ("run", *sharded, "--score-column", "a", "--by", "gene", "--evidence", "acmg")
+    punoise(*command, "--out-dir", tmp_path / "local", "--shards")
+    with worker(scheduler, tmp_path, "w1"), worker(scheduler, tmp_path, "w2"):
+        shell(*command, "--out-dir", tmp_path / "dask", "--dask", scheduler)
+    assert contents(tmp_path / "dask") == contents(tmp_path / "local")
+    assert len(pd.read_parquet(tmp_path / "dask" / "groups.parquet")) == 3
+
+
 def test_an_error_on_a_worker_is_an_error_here(scheduler, sharded, frames, tmp_path):
     frames[1].assign(a=float("inf")).to_parquet(tmp_path / "u" / "part3.parquet")
     command = ("transform", *sharded, *FAST, "--out", f"{tmp_path}/s/", "--dask", scheduler)

@@ -11,11 +11,16 @@ from ..errors import InputError, UsageError
 from ..options import EvidenceOptions, PriorSource
 from ..parameters import NUMBER, SHARE, command, flag, option, reads, writes
 from ..shard_options import ShardsOptions
+from ..table_options import GroupsOption
 from .parts import merged
+from .prior import tell_groups
 
 if TYPE_CHECKING:
+    from ..bounds import Bounds
+    from ..calibration import Calibration
     from ..engine import Engine
     from ..evidence import Level
+    from ..group_posteriors import GroupPosteriors
     from ..posteriors import Columns, PosteriorRows
     from ..scores import Scores
     from ..sketch import Sketch
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PosteriorOptions(PriorSource, EvidenceOptions, ShardsOptions):
+class PosteriorOptions(PriorSource, EvidenceOptions, GroupsOption, ShardsOptions):
     scores: str = reads("--scores", "SCORES", "What 'transform' or 'score' wrote.", required=True)
     model: str | None = reads(
         "--model",
@@ -37,6 +42,11 @@ class PosteriorOptions(PriorSource, EvidenceOptions, ShardsOptions):
     )
     out: str = writes(
         "--out", "POSTERIOR", "Table to write; DIR/ for shards, from Parquet files.", required=True
+    )
+    groups: str | None = reads(
+        "--groups",
+        "GROUPS",
+        "With --by: the groups as estimated elsewhere; by default from these scores.",
     )
     group_column: str | None = option(
         "--group-column",
@@ -74,6 +84,8 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     from ..calibration import calibrate
     from ..diagnosis import missing_scores
     from ..engine import open_engine
+    from ..group_posteriors import WriteGroupPosteriors
+    from ..groups import check_by
     from ..posteriors import PosteriorRequest, WritePosteriors, posterior_columns
     from ..scores import GatherGroups, Scores
     from ..thresholds import Thresholds
@@ -84,6 +96,8 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     with_set = None if may_lack_set else given.model is None
     scored = Scores.open(given.scores, with_set, given.group_column)
     given.check_table_out(given.out, scored.rows)
+    if given.by is not None:
+        check_by(scored.rows, given.by)
     groups = None
     with open_engine(given.dask, given.threads, console, given.resume) as engine:
         sketch = _calibration_sketch(given, scored, engine)
@@ -101,13 +115,20 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
             held = bounds(calibration, given.calibrator, given.seed, groups)
         columns = posterior_columns(calibration, request, held)
         step = WritePosteriors(sketch, columns, prior.labeled_negatives)
+        by_group = _by_group(given, scored, calibration, held, engine)
+        if by_group is not None:
+            step = WriteGroupPosteriors(sketch, columns, prior.labeled_negatives, by_group)
         found = engine.write(step, scored.rows, "posterior", given.out)
+    if by_group is not None:
+        _conclude_groups(given, by_group, found, console)
+        notices = (*notices, *by_group.groups.notices)
     if given.thresholds is not None and grading is not None and held is not None:
         thresholds = Thresholds.of(calibration, held, grading, given.lower_is_positive)
         dataset = prior.sample or PurePath(given.scores).name.split(".")[0]
         thresholds.write(given.thresholds, dataset, prior.method)
         tell_thresholds(thresholds, console)
-    _tell_calls(given, levels, columns, found, console)
+    if by_group is None:
+        _tell_calls(given, levels, columns, found, console)
     notices = (*notices, *calibration.notices, *missing_scores(found.missing))
     console.warn(notices)
     given.check_strict(notices)
@@ -119,14 +140,21 @@ def _check_use(given: PosteriorOptions) -> None:
 
     if given.model is not None and given.sketch is not None:
         raise UsageError("give either --model or --sketch, not both")
+    given.check_groups_out()
+    given.check_population(given.by)
+    if given.groups is not None and given.by is None:
+        raise UsageError("--groups goes with --by, which says by what column")
+    new = given.model is not None or given.sketch is not None
+    if given.by is not None and given.groups is None and new:
+        raise UsageError("--by needs --groups where the scores to calibrate by are others")
     if given.group_column is not None:
         if not (given.bounds or given.evidence):
             raise UsageError("--group-column goes with --bounds or --evidence")
         if given.model is not None or given.sketch is not None:
             raise UsageError("--group-column is for the scores that are calibrated by")
     if given.thresholds is None:
-        if given.lower_is_positive:
-            raise UsageError("--lower-is-positive goes with --thresholds")
+        if given.lower_is_positive and given.groups_out is None:
+            raise UsageError("--lower-is-positive goes with --thresholds or --groups-out")
         return
     if given.evidence is None:
         raise UsageError("--thresholds goes with --evidence, which says of what levels")
@@ -146,6 +174,42 @@ def _calibration_sketch(given: PosteriorOptions, scored: Scores, engine: Engine)
     if stored.sketch is None:
         raise InputError(f"{given.model}: holds no scores to calibrate by; give --sketch")
     return stored.sketch
+
+
+def _by_group(
+    given: PosteriorOptions,
+    scored: Scores,
+    calibration: Calibration,
+    held: Bounds | None,
+    engine: Engine,
+) -> GroupPosteriors | None:
+    """What scores say in each group, if there are any."""
+    from ..group_posteriors import GroupPosteriors
+    from ..groups import Groups, estimate_groups
+
+    if given.by is None:
+        return None
+    if given.groups is not None:
+        groups = Groups.read(given.groups, given.by)
+    else:
+        groups = estimate_groups(scored.rows, given.by, calibration, engine, given.calibrator)
+    return GroupPosteriors(groups, calibration, held, given.grading(), given.fdr)
+
+
+def _conclude_groups(
+    given: PosteriorOptions, by_group: GroupPosteriors, found: PosteriorRows, console: Console
+) -> None:
+    """Write the groups where that is wanted, and tell how many rows are called by theirs."""
+    from ..group_posteriors import CALLED
+
+    if given.groups_out is not None:
+        by_group.write(given.groups_out, given.lower_is_positive)
+    tell_groups(by_group.groups, console)
+    if given.fdr is not None:
+        called = found.reached[CALLED]
+        console.say(f"calls  {called} unlabeled rows have an fdr of at most {given.fdr}")
+    for level in sorted(by_group.levels, key=lambda level: -level.lr):
+        console.say(f"{found.reached[level.name]:>9}  {level.name}")
 
 
 def _tell_calls(

@@ -16,13 +16,17 @@ from ..options import (
 )
 from ..parameters import argument, command, reads, writes
 from ..shard_options import DaskOption, ShardsOptions
-from ..table_options import CarriedColumns, InputFormat, MissingScore
+from ..table_options import CarriedColumns, GroupsOption, InputFormat, MissingScore
 from .parts import merged
 
 if TYPE_CHECKING:
     from ..analysis import Request
+    from ..engine import Engine
+    from ..groups import Groups
     from ..prior import Prior
+    from ..rows import Rows
     from ..sketch import Sketch
+    from ..transform.scoring import HonestScorer
     from ..transform.training import Trained
 
 
@@ -125,7 +129,7 @@ def train(given: TrainOptions, console: Console) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimatePriorOptions(Estimating, DaskOption):
+class EstimatePriorOptions(Estimating, GroupsOption, DaskOption):
     scores: str | None = reads(
         "--scores", "SCORES", "What 'transform' wrote, or your own: id, set, score."
     )
@@ -150,12 +154,16 @@ def estimate_prior(given: EstimatePriorOptions, console: Console) -> None:
     punoise estimate-prior --scores scores.tsv --out prior.json
     punoise estimate-prior --labeled labeled.csv --unlabeled unlabeled.csv
     punoise estimate-prior --scores scores.tsv --verdicts audit.tsv --out prior.json
+    punoise estimate-prior --scores scores.tsv --by gene --groups-out genes.tsv --out prior.json
     """
     from ..outputs import check_target, write_json
 
     check_target(given.out)
+    given.check_groups_out()
+    if given.by is not None and given.groups_out is None:
+        raise UsageError("--by needs --groups-out, the table of groups to write")
     try:
-        prior, sketch = _prior(given, console)
+        prior, sketch, groups = _prior(given, console)
     except (InputError, EstimationError) as error:
         failed = given.failed_prior(error, console)
         write_json(given.out, failed.to_json())
@@ -163,17 +171,24 @@ def estimate_prior(given: EstimatePriorOptions, console: Console) -> None:
         return
     write_json(given.out, prior.to_json())
     tell(prior, sketch, console)
+    notices = prior.notices
+    if groups is not None and given.groups_out is not None:
+        groups.write(given.groups_out)
+        console.warn(groups.notices)
+        tell_groups(groups, console)
+        notices = (*notices, *groups.notices)
     if console.on_terminal and given.out != "-":
         console.say(f"files  {given.out}")
-    given.check_strict(prior.notices)
+    given.check_strict(notices)
 
 
-def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch]:
+def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch, Groups | None]:
     """Estimate from --scores, from sketches, or from tables that are scored on the way."""
     from ..analysis import analyse
     from ..audit import read_audits
     from ..engine import open_engine
     from ..estimation import estimate_prior
+    from ..groups import check_by
     from ..scores import Scores
     from ..shards import check_parquet
 
@@ -190,7 +205,11 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
     elif not sketches:
         if given.negatives is not None and given.unlabeled is None:
             raise UsageError("alpha cannot be estimated without --unlabeled")
-        rows = given.rows()
+        rows = given.rows(given.by_columns)
+    if given.by is not None:
+        if rows is None:
+            raise UsageError("--by goes with tables or --scores: a sketch knows of no groups")
+        check_by(rows, given.by)
     if rows is not None and given.dask is not None:
         check_parquet(rows, f"--dask {given.dask}")
         if rows.matches is not None:
@@ -199,7 +218,9 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
         if rows is not None and scored is None:
             found = analyse(rows, request, engine)
             tell_score(found.trained, console)
-            return found.prior, found.sketch
+            scorer = found.trained.scorer
+            groups = _groups(given, rows, found.prior, found.sketch, engine, scorer)
+            return found.prior, found.sketch, groups
         sketch = merged(sketches) if scored is None else scored.checked_sketch(engine)
         notices = () if scored is None else scored.notices
         audit = None
@@ -214,7 +235,26 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
                 notices=notices,
                 audit=audit,
             )
-    return prior, sketch
+        return prior, sketch, _groups(given, rows, prior, sketch, engine)
+
+
+def _groups(
+    given: EstimatePriorOptions,
+    rows: Rows | None,
+    prior: Prior,
+    sketch: Sketch,
+    engine: Engine,
+    scorer: HonestScorer | None = None,
+) -> Groups | None:
+    """What is estimated of each group, if that is wanted."""
+    from ..calibration import DEFAULT_CALIBRATOR, calibrate
+    from ..groups import estimate_groups
+
+    if given.by is None or rows is None:
+        return None
+    shares, _ = prior.shares(sketch)
+    calibration = calibrate(sketch, shares)
+    return estimate_groups(rows, given.by, calibration, engine, DEFAULT_CALIBRATOR, scorer)
 
 
 def _check_verdicts(given: EstimatePriorOptions) -> None:
@@ -247,6 +287,15 @@ def tell_score(trained: Trained, console: Console) -> None:
         console.say(f"punoise: a score was learned from {len(columns)} columns")
     else:
         console.say(f"punoise: column {columns[0]!r} is used as the score")
+
+
+def tell_groups(groups: Groups, console: Console) -> None:
+    """How many groups there are, and between what shares of positives."""
+    alpha = groups.shares.alpha[1:] if len(groups.names) > 1 else groups.shares.alpha
+    console.say(
+        f"groups {len(groups.names) - 1} by {groups.by}, with alpha from {alpha.min():.4f} to "
+        f"{alpha.max():.4f}; of all unlabeled rows {groups.alpha:.4f}"
+    )
 
 
 def tell(prior: Prior, sketch: Sketch, console: Console) -> None:

@@ -14,17 +14,19 @@ from ..match_options import RollUpOptions
 from ..options import EvidenceOptions, stated_shares
 from ..parameters import INNER_SHARE, command, flag, option
 from ..shard_options import ShardsOptions
+from ..table_options import ByOption
 from .posterior import tell_thresholds
-from .prior import Estimating, tell, tell_score
+from .prior import Estimating, tell, tell_groups, tell_score
 
 if TYPE_CHECKING:
     from ..analysis import Request
+    from ..run import RunOutput
 
 ACCEPTED = 0.01  # the rate of false discoveries for which the summary counts matches
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(RollUpOptions, Estimating, EvidenceOptions, ShardsOptions):
+class RunOptions(RollUpOptions, Estimating, EvidenceOptions, ByOption, ShardsOptions):
     out_dir: str = option(
         "--out-dir",
         "Output",
@@ -80,7 +82,7 @@ def run(given: RunOptions, console: Console) -> None:
     """Scores, prior, posteriors and report in one go.
 
     Writes scores, prior.json, posterior, model.punoise, report.html and provenance.json into DIR,
-    with --evidence also thresholds.tsv and thresholds.json.
+    with --evidence also thresholds.tsv and thresholds.json, with --by also groups.
     They replace those of an earlier run as one, once all steps have succeeded, except shards, which
     are written in place. Other files there stay.
 
@@ -91,9 +93,11 @@ def run(given: RunOptions, console: Console) -> None:
     """
     from .. import run
     from ..engine import open_engine
+    from ..groups import check_by
     from ..outputs import check_distinct, new_directory
 
     sharded = given.shards or given.dask is not None
+    given.check_population(given.by)
     if given.resume and not sharded:
         raise UsageError("--resume goes with --shards")
     if sharded and given.table_format != "parquet":
@@ -107,34 +111,46 @@ def run(given: RunOptions, console: Console) -> None:
         given.values(False),
         given.grading(),
         given.target_alpha,
+        given.by,
     )
     try:
-        rows = given.rows()
+        rows = given.rows(given.by_columns)
+        if given.by is not None:
+            check_by(rows, given.by)
         with (
             new_directory(given.out_dir),
             open_engine(given.dask, given.threads, console, given.resume) as engine,
         ):
             if sharded and rows.matches is not None:
                 raise UsageError("--shards: matches of one spectrum may be in several shards")
+            if given.by is not None and rows.matches is not None:
+                raise UsageError("--by does not go with matches of spectra")
             run.check_targets(given.out_dir, rows if sharded else None)
             steps = run.run_sharded if sharded else run.run
             result = steps(rows, settings, engine, given.out_dir)
     except (InputError, EstimationError) as error:
         _write_failure(given, error, console)
         return
+    _tell(result, given.out_dir, console)
+    given.check_strict(result.notices)
+
+
+def _tell(result: RunOutput, out_dir: str, console: Console) -> None:
+    """What was found, in a few lines on stderr."""
     tell_score(result.analysis.trained, console)
     tell(result.analysis.prior, result.analysis.sketch, console)
     sketch = result.analysis.sketch
-    if sketch.n_unlabeled:
+    if sketch.n_unlabeled and result.groups is None:  # by group, posteriors are others
         sure = sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
         console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
     for name, level in result.levels.items():
         console.say(f"{name}  {level.accepted(ACCEPTED)} at a q-value of at most {ACCEPTED}")
     if result.thresholds is not None:
         tell_thresholds(result.thresholds, console)
-    console.say(f"files  {', '.join(result.files)} in {given.out_dir}")
-    console.warn(result.calibration.notices)
-    given.check_strict(result.notices)
+    if result.groups is not None:
+        tell_groups(result.groups, console)
+    console.say(f"files  {', '.join(result.files)} in {out_dir}")
+    console.warn(result.notices[len(result.analysis.prior.notices) :])
 
 
 def _write_failure(given: RunOptions, error: PunoiseError, console: Console) -> None:

@@ -17,6 +17,7 @@ from ..bounds import bounds
 from ..calibration import Calibration
 from ..errors import InputError
 from ..estimators import Estimate
+from ..groups import Groups
 from ..notices import Notice
 from ..performance import corrected_auc
 from ..posteriors import DoubtfulRow, DoubtfulRows
@@ -149,6 +150,7 @@ class ReportContent:
     provenance: Provenance | None = None
     sources: tuple[InputFile, ...] = ()  # the files that the report itself was made from
     thresholds: Thresholds | None = None  # of levels of evidence
+    groups: Groups | None = None
 
     @property
     def sketch(self) -> Sketch:

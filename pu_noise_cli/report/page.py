@@ -8,6 +8,7 @@ from html import escape
 from ..estimation import CURVE_METHOD
 from ..estimators import ESTIMATORS, Estimate, Interval, Settings
 from ..prior import Prior, lower_end
+from ..sketch import LABELED, UNLABELED
 from .aggregates import Passing, passing_fdr, passing_posterior, score_range
 from .assumption import certainty_list, sensitivity, sensitivity_text
 from .chart import Chart
@@ -21,6 +22,7 @@ from .score_charts import comparisons, distributions, likelihoods, roc_curves
 from .text import Names, count, is_wide, number, percent, percent_range
 
 MAX_WARNINGS = 50
+LARGEST_GROUPS = 20  # that are listed
 
 
 def sample_charts(content: ReportContent) -> dict[str, list[Chart]]:
@@ -60,6 +62,7 @@ def render(content: ReportContent) -> str:
             "posterior", "Posteriors", _posterior_text(content), _passing_tables(content), posterior
         ),
         evidence_section(content, drawn["evidence"]),
+        _groups_section(content, names),
         section("labels", "Labels to check", _suspicious(content, names)),
         section("data", "Data", data_section(content, names)),
         section("provenance", "Provenance", provenance_section(content, names)),
@@ -389,6 +392,32 @@ def _passing_tables(content: ReportContent) -> str:
         "By false discovery rate", "at most", passing_fdr(curve), lambda x: f"{100 * x:g}&nbsp;%"
     )
     return f'<div class="figures">{by_posterior}{by_fdr}</div>'
+
+
+def _groups_section(content: ReportContent, names: Names) -> str:
+    """The largest groups, where there are any."""
+    found = content.groups
+    if found is None:
+        return ""
+    shares, places = found.shares, found.largest(LARGEST_GROUPS)
+    rows = [
+        [
+            names.html(found.names[place]),
+            *(count(found.rows[place, code]) for code in (UNLABELED, LABELED)),
+            cell(shares.alpha[place], (shares.alpha_low[place], shares.alpha_high[place])),
+            number(shares.shift[place], 2),
+        ]
+        for place in places
+    ]
+    text = (
+        f"<p>α was estimated for each of {count(len(found.names) - 1)} groups "
+        f"(<code>--by {names.html(found.by)}</code>), of which the largest are shown. A group "
+        "leans on all others the more the fewer rows it has. The posteriors in the table of rows "
+        "are those of each row's own group; the charts here are of all rows together. The shift "
+        "says how much higher the scores of a group lie, in standard deviations.</p>"
+    )
+    head = ["group", "unlabeled rows", "labeled rows", "α", "shift"]
+    return section("groups", "Groups", text, table("Largest groups", head, rows))
 
 
 def _suspicious(content: ReportContent, names: Names) -> str:
