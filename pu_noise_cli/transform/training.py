@@ -16,7 +16,7 @@ from ..encoding import Encoding
 from ..errors import InputError, UsageError
 from ..notices import Notice, declare
 from ..rows import Chunk, Rows
-from ..sketch import NEGATIVE, SETS, UNLABELED, IntArray
+from ..sketch import LABELED, NEGATIVE, SETS, UNLABELED, IntArray
 from ..spikes import LONE_VALUE, lone_in_column
 from . import CLASSIFIERS
 from .base import Fit, Progress, Training
@@ -181,7 +181,8 @@ def check_sizes(
     not counted, as they have no score.
     """
     names = [names] * len(SETS) if isinstance(names, str) else names
-    for code, (kind, count) in enumerate(zip(SETS, counts, strict=True)):
+    for code in (LABELED, UNLABELED, NEGATIVE):
+        kind, count = SETS[code], counts[code]
         absent = count == 0 and (code == NEGATIVE or (code == UNLABELED and counts[NEGATIVE] > 0))
         if count < MIN_ROWS and not absent:
             rows = f"{kind} rows with a score" if missing else f"{kind} rows"
