@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from .analysis import Analysis, Request
-from .calibration import Calibration, Shares, calibrate
+from .calibration import MEAN_OFF, Calibration, calibrate
 from .estimation import estimate_prior
 from .matches import Confidence, Matches
 from .outputs import write_atomically
@@ -44,16 +44,20 @@ def _rolled_up(matches: Matches, request: Request) -> Confidence:
         request.estimation,
         competed=True,
     )
-    return Confidence.of(matches, calibrate(matches.sketch, shares_of(prior, matches.sketch)))
+    return Confidence.of(matches, calibrated(prior, matches.sketch))
 
 
-def shares_of(prior: Prior, sketch: Sketch) -> Shares:
-    """α and β for the calibration of scores, which is certain where decoys are counted.
+def calibrated(prior: Prior, sketch: Sketch) -> Calibration:
+    """The calibration of scores: of matches a smooth one, with α as certain where decoys count.
 
     The decoys near a score say how many targets there are wrong, however many there are in all.
     """
     shares, _ = prior.shares(sketch)
-    return replace(shares, draws=()) if prior.method == COUNTING else shares
+    if prior.method != COUNTING:
+        return calibrate(sketch, shares)
+    # they say it as they are: PEPs are not scaled, and average to α as nearly as a curve can
+    found = calibrate(sketch, replace(shares, draws=(), of_these_rows=False), "spline")
+    return replace(found, notices=tuple(n for n in found.notices if n.code != MEAN_OFF.code))
 
 
 def write_levels(rows: Rows, found: Mapping[str, Confidence], folder: str) -> None:

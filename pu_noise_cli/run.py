@@ -13,7 +13,7 @@ from typing import Any
 
 from .analysis import Analysis, Request, analyse
 from .bounds import Bounds, bounds
-from .calibration import DEFAULT_CALIBRATOR, Calibration, calibrate
+from .calibration import DEFAULT_CALIBRATOR, Calibration
 from .engine import Engine
 from .evidence import Grading
 from .group_posteriors import GroupPosteriors, WriteGroupPosteriors
@@ -28,7 +28,7 @@ from .provenance import NAME, digests_of, files_of_run, provenance
 from .report.aggregates import PosteriorCurve
 from .report.content import content_of_run
 from .report.page import render
-from .roll_up import LEVELS, PSMS, levels, shares_of, write_levels
+from .roll_up import LEVELS, PSMS, calibrated, levels, write_levels
 from .rows import Rows
 from .scores import GatherGroups, Scores
 from .shards import begin, check_sharded_target
@@ -145,7 +145,7 @@ def _run(
     analysis = analyse(rows, settings.request, engine, scores, model, digests=True)
     prior, sketch = analysis.prior, analysis.sketch
     write_json(str(folder / "prior.json"), prior.to_json())
-    calibration = calibrate(sketch, shares_of(prior, sketch))
+    calibration = calibrated(prior, sketch)
     groups = _groups(rows, analysis, settings, engine)
     if groups is not None:
         calibration = replace(calibration, notices=(*calibration.notices, *groups.notices))

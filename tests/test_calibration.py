@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from pu_noise_cli.calibration import CALIBRATORS, MEAN_TOLERANCE, Shares, calibrate
 from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.splines import smooth_logit
 
 shares = st.floats(0, 1)
 
@@ -154,3 +155,15 @@ def test_neighbouring_scores_do_not_jump_by_a_block():
     (labeled, _), (unlabeled, _) = gaussian(2000, 10_000, 0.3, 0.9)
     calibration = calibrate(Sketch.of(labeled, unlabeled), Shares(0.3, 0.9))
     assert np.diff(calibration.posterior).max() < 0.05
+
+
+def test_a_spline_finds_a_smooth_curve():
+    rng = np.random.default_rng(8)
+    score = np.sort(rng.normal(size=20_000))
+    logit = 2 * np.tanh(score) - 1
+    labeled = rng.random(len(score)) < 1 / (1 + np.exp(-logit))
+    rows = np.ones(len(score), np.int64)
+    found = smooth_logit(labeled.astype(np.int64), rows)
+    inner = slice(500, -500)
+    assert np.abs(found[inner] - logit[inner]).mean() < 0.06
+    assert np.isfinite(smooth_logit(rows[:3], rows[:3])).all()  # all labeled, and three cells
