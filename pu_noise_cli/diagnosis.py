@@ -279,7 +279,7 @@ def _beta_not_above_alpha(case: Case) -> str | None:
 def _refuted_by_auc(case: Case) -> str | None:
     alpha, beta, auc = case.estimate.alpha, case.estimate.beta, case.sketch.auc
     most = (1 + beta - alpha) / 2
-    if auc - 3 * case.spread <= most:
+    if auc - 3 * case.spread <= most or not case.estimate.typical:
         return None
     return (
         f"alpha {alpha:.3f} and beta {beta:.3f} allow an AUC of labeled against unlabeled rows "

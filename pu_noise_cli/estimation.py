@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +25,7 @@ from .prior import CI_LEVEL, STATED, Prior
 from .sketch import Sketch
 from .verdicts import METHOD, Audit, informed
 
-DEFAULT_METHOD, CURVE_METHOD = "auto", "alphamax-n"
+DEFAULT_METHOD, CURVE_METHOD, TESTING_METHOD = "auto", "alphamax-n", "subclasses"
 REPLICATES = 100
 ANYTHING: Interval = (0.0, 1.0)
 ESTIMATION_FAILED = declare(
@@ -95,9 +95,9 @@ def estimate_prior(
         answer=answer,
         auc_pu=sketch.auc,
         estimates=estimates,
-        notices=(*notices, *diagnose(case), *_unused(sketch, answering), *answer.notices),
+        notices=(*notices, *diagnose(case), *_unused(sketch, answering), *_said(answer, estimates)),
         curves=curve_of.curves,
-        alpha_max=alpha_max,
+        alpha_max=alpha_max if answer.typical else None,
         beta_min=beta_min,
         sample=sample,
         n_verdicts=None if audit is None else len(audit.known),
@@ -164,6 +164,12 @@ def _unused(sketch: Sketch, method: str) -> tuple[Notice, ...]:
     if used or not sketch.n_negative:
         return ()
     return (UNUSED(f"{method} does not use the {sketch.n_negative} known negatives; auto does"),)
+
+
+def _said(answer: Estimate, estimates: Mapping[str, Estimate]) -> tuple[Notice, ...]:
+    """The warnings of the answering method, and of that which tests if labels are typical."""
+    tested = estimates.get(TESTING_METHOD, answer)
+    return answer.notices if tested is answer else (*answer.notices, *tested.notices)
 
 
 def _chosen(method: str, samples: Samples | None, competed: bool) -> Sequence[Estimator]:

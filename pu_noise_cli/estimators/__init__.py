@@ -1,6 +1,15 @@
 """The estimators of α and β, one file per method."""
 
-from . import alphamax, auto, bound, elkan_noto, msgmm, multivariate, target_decoy
+from . import (
+    alphamax,
+    auto,
+    bound,
+    elkan_noto,
+    msgmm,
+    multivariate,
+    subclasses,
+    target_decoy,
+)
 from .base import ESTIMATORS, Curve, Estimate, Estimator, Interval, Samples, Settings, other_way
 
 __all__ = [
@@ -18,5 +27,6 @@ __all__ = [
     "msgmm",
     "multivariate",
     "other_way",
+    "subclasses",
     "target_decoy",
 ]

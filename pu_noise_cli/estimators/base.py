@@ -66,6 +66,7 @@ class Estimate:
     draws: tuple[tuple[float, float], ...] | None = None  # equally likely pairs of α and β
     alpha_ci_sampling: Interval | None = None  # what would remain if the overlap were known
     assumed: dict[str, Any] | None = None  # the prior, in words and numbers
+    typical: bool = True  # labeled positives are taken for a random sample of all, as limits do
 
     def turned(self) -> Estimate:
         """The same with α as the share of the other class."""

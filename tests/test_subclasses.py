@@ -1,0 +1,149 @@
+"""Kinds of positives that are labeled at unequal rates: the method, its parts and its warning."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pu_noise_cli.estimators import ESTIMATORS, Estimate, Samples, Settings
+from pu_noise_cli.estimators.clusters import assigned, k_means
+from pu_noise_cli.estimators.ratios import RIDGE, Ratios
+from pu_noise_cli.estimators.subclasses import LEAST_ROWS, divide
+from pu_noise_cli.simulate import Simulation, simulate
+
+ALPHA = 0.2
+
+
+def simulated(
+    selection: float, seed: int = 0, n_labeled: int = 600, beta: float = 1.0
+) -> Simulation:
+    return simulate(ALPHA, beta, n_labeled, 3000, 10, seed, selection)
+
+
+def subclasses(drawn: Simulation, **settings) -> Estimate:
+    samples = Samples(drawn.labeled, drawn.unlabeled)
+    return ESTIMATORS["subclasses"].estimate(samples, Settings(**settings))
+
+
+def codes(estimate: Estimate) -> list[str]:
+    return [notice.code for notice in estimate.notices]
+
+
+@pytest.mark.parametrize("selection", [10.0, 20.0])
+def test_unequal_rates_are_noticed_and_undone(selection):
+    drawn = simulated(selection)
+    plain = divide(Samples(drawn.labeled, drawn.unlabeled), Settings()).plain
+    found = subclasses(drawn)
+    assert plain.alpha < 0.6 * ALPHA
+    assert abs(found.alpha - ALPHA) < 0.7 * abs(plain.alpha - ALPHA)
+    assert found.alpha_ci[0] < ALPHA < found.alpha_ci[1]
+    assert plain.alpha_ci[1] < ALPHA  # which is why it takes another method
+    assert codes(found) == ["labels-not-typical"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_typical_labels_raise_no_warning_and_cost_little(seed):
+    drawn = simulated(1.0, seed)
+    found = subclasses(drawn)
+    assert codes(found) == []
+    assert found.alpha == pytest.approx(ALPHA, abs=0.1)
+    assert found.alpha_ci[0] < ALPHA < found.alpha_ci[1]
+
+
+def test_wrong_labels_are_no_kind_of_positives():
+    drawn = simulated(20.0, beta=0.9)
+    found = subclasses(drawn)
+    assert found.alpha == pytest.approx(ALPHA, abs=0.08)
+    assert found.beta == pytest.approx(0.9, abs=0.06)
+
+
+def test_with_few_labeled_rows_it_is_auto():
+    drawn = simulated(20.0, n_labeled=LEAST_ROWS // 2)
+    divided = divide(Samples(drawn.labeled, drawn.unlabeled), Settings())
+    assert divided.signs is None
+    assert subclasses(drawn).alpha == divided.plain.alpha
+
+
+def test_draws_agree_with_the_interval():
+    found = subclasses(simulated(20.0))
+    alpha, beta = np.array(found.draws).T
+    assert (np.diff(alpha) >= 0).all()
+    assert (alpha <= beta).all()
+    inside = (alpha >= found.alpha_ci[0]) & (alpha <= found.alpha_ci[1])
+    assert inside.mean() == pytest.approx(0.95, abs=0.02)
+
+
+def test_the_command_warns_and_answers_with_it(punoise, tmp_path):
+    folder = str(tmp_path / "sim")
+    punoise("simulate", "--out-dir", folder, "--selection", "20", "--n-unlabeled", "3000")
+    tables = ("--labeled", f"{folder}/labeled.csv", "--unlabeled", f"{folder}/unlabeled.csv")
+    by_method = {
+        method: punoise("estimate-prior", *tables, "--method", method).prior
+        for method in ("subclasses", "all")
+    }
+    assert by_method["subclasses"]["method"] == "subclasses"
+    assert by_method["all"]["method"] == "auto"
+    for prior in by_method.values():
+        assert "labels-not-typical" in [warning["code"] for warning in prior["warnings"]]
+    answer = by_method["subclasses"]
+    assert answer["alpha_max"] is None  # which labels that are not typical would refute
+    assert answer["beta_min"] is not None
+    assert "refuted-by-auc" not in [warning["code"] for warning in answer["warnings"]]
+    alphas = [by_method[method]["alpha"] for method in ("all", "subclasses")]
+    assert alphas[0] < ALPHA / 2 < alphas[1]
+
+
+# Its parts
+
+
+def test_ratios_leave_the_row_itself_out():
+    rng = np.random.default_rng(0)
+    rows, n_labeled = rng.normal(size=(60, 2)), 20
+    members = np.arange(n_labeled) < 12
+    ratios = Ratios(rows, n_labeled, np.random.default_rng(1))
+    of_members, of_unlabeled = ratios.of(members)
+    design = ratios._design
+
+    def fit(labeled: np.ndarray, unlabeled: np.ndarray, total: int) -> np.ndarray:
+        moments = design[unlabeled].T @ design[unlabeled] / total
+        return np.linalg.solve(moments + RIDGE * np.eye(design.shape[1]), design[labeled].mean(0))
+
+    chosen, unlabeled = np.flatnonzero(members), np.arange(n_labeled, 60)
+    without = design[3] @ fit(np.delete(chosen, 3), unlabeled, 40)
+    assert of_members[3] == pytest.approx(without, rel=1e-6)
+    without = design[n_labeled + 7] @ fit(chosen, np.delete(unlabeled, 7), 40)
+    assert of_unlabeled[7] == pytest.approx(without, rel=1e-6)
+
+
+def test_ratios_find_the_density_ratio():
+    rng = np.random.default_rng(0)
+    labeled, unlabeled = rng.normal(1, 0.7, size=(2000, 1)), rng.normal(size=(4000, 1))
+    ratios = Ratios(np.concatenate([labeled, unlabeled]), 2000, np.random.default_rng(1))
+    _, found = ratios.of(np.ones(2000, bool))
+    x = unlabeled[:, 0]
+    true = np.exp(-((x - 1) ** 2) / (2 * 0.49) + x**2 / 2) / 0.7
+    middle = np.abs(x) < 1.5
+    assert np.abs(found - true)[middle].mean() < 0.15
+
+
+def test_k_means_finds_blobs_and_heeds_weights():
+    rng = np.random.default_rng(0)
+    blobs = np.concatenate([rng.normal(size=(50, 2)) + at for at in ([0, 0], [20, 0], [0, 20])])
+    centers = k_means(blobs, np.ones(150), 3, np.random.default_rng(1))
+    found = sorted(np.round(centers / 20).astype(int).tolist())
+    assert found == [[0, 0], [0, 1], [1, 0]]
+    heavy = k_means(blobs, np.repeat([1.0, 1e-9, 1e-9], 50), 1, np.random.default_rng(1))
+    assert np.abs(heavy).max() < 1
+
+
+def test_k_means_of_fewer_distinct_rows_than_clusters():
+    rows = np.repeat([[0.0, 0.0], [1.0, 1.0]], 10, axis=0)
+    centers = k_means(rows, np.ones(20), 5, np.random.default_rng(0))
+    assert np.isfinite(centers).all()
+
+
+def test_small_clusters_are_given_up():
+    rows = np.concatenate([np.zeros((10, 1)), np.full((2, 1), 5.0), np.full((10, 1), 9.0)])
+    centers = np.array([[0.0], [5.0], [9.0]])
+    assert np.bincount(assigned(rows, 22, centers, least=2)).tolist() == [10, 2, 10]
+    assert np.bincount(assigned(rows, 22, centers, least=3)).tolist() == [10, 12]
