@@ -34,6 +34,7 @@ def semi_supervised(training: Training, *, seed: int, threads: int, progress: Pr
     first = fit(np.ones(len(training.labeled), dtype=bool), 0)
     apart = set_apart(first.scores, training.labeled)
     if apart.sum() < FEWEST:
+        progress(1.0)
         return first
     return fit(training.labeled | apart, 1)
 
