@@ -203,7 +203,7 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
         scored = Scores.open(given.scores)
         rows = scored.rows
     elif not sketches:
-        if given.negatives is not None and given.unlabeled is None:
+        if given.negatives is not None and (given.unlabeled, given.table) == (None, None):
             raise UsageError("alpha cannot be estimated without --unlabeled")
         rows = given.rows(given.by_columns)
     if given.by is not None:

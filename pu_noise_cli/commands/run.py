@@ -67,7 +67,7 @@ class RunOptions(RollUpOptions, Estimating, EvidenceOptions, ByOption, ShardsOpt
         from ..calibration import Shares
 
         if self.alpha is None:
-            if self.negatives is not None and self.unlabeled is None:
+            if self.negatives is not None and (self.unlabeled, self.table) == (None, None):
                 raise UsageError("alpha cannot be estimated without --unlabeled: give --alpha")
             return super().request()
         if ignored := self.given("purity", "alpha_between", "beta_between", "method"):
