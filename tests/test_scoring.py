@@ -23,7 +23,8 @@ def rows_of(tmp_path, labeled: pd.DataFrame, unlabeled: pd.DataFrame, **roles) -
 
 
 def auc(rows: Rows, **settings) -> float:
-    return transform(rows, TransformSettings("logistic", **settings), Engine(Local(1)))[0].auc
+    scored, _ = transform(rows, TransformSettings("logistic", **settings), Engine(Local(1)))
+    return scored.sketch.auc
 
 
 def trained_on(rows: Rows, settings: TransformSettings) -> Trained:
@@ -122,10 +123,10 @@ ODD = {
 @pytest.mark.parametrize("case", ODD)
 def test_odd_features_are_taken(case, classifier, tmp_path):
     rows = rows_of(tmp_path, ODD[case](plain(150, 1.0, 1)), ODD[case](plain(350, 0.0, 2)))
-    sketch, _ = transform(rows, TransformSettings(classifier), Engine(Local(1)))
-    assert sketch.auc > 0.75
-    assert (sketch.scores >= 0).all()
-    assert (sketch.scores <= 1).all()
+    scored, _ = transform(rows, TransformSettings(classifier), Engine(Local(1)))
+    assert scored.sketch.auc > 0.75
+    assert (scored.sketch.scores >= 0).all()
+    assert (scored.sketch.scores <= 1).all()
 
 
 @pytest.mark.parametrize("classifier", ["auto", "networks", "boosting", "forest", "logistic"])
@@ -133,14 +134,14 @@ def test_a_stored_model_scores_as_the_model_did(classifier, tmp_path):
     labeled = plain(120, 1.0, 1).assign(k=["a", "b", None] * 40)
     unlabeled = plain(240, 0.0, 2).assign(k=["a", "b", "c"] * 80)
     rows = rows_of(tmp_path, labeled, unlabeled)
-    sketch, trained = transform(rows, TransformSettings(classifier), Engine(Local(1)))
+    scored, trained = transform(rows, TransformSettings(classifier), Engine(Local(1)))
     files = [io.BytesIO(), io.BytesIO()]
     for file in files:
-        save_model(StoredModel(trained.model, sketch), file)
+        save_model(StoredModel(trained.model, scored.sketch), file)
     assert files[0].getvalue() == files[1].getvalue()
     files[0].seek(0)
     loaded = load_model("m", files[0])
-    assert np.array_equal(loaded.sketch.scores, sketch.scores)
+    assert np.array_equal(loaded.sketch.scores, scored.sketch.scores)
     for chunk in rows.chunks(rows.features):
         np.testing.assert_array_equal(loaded.model.score(chunk, 1), trained.model.score(chunk, 2))
 
