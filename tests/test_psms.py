@@ -141,7 +141,7 @@ def test_a_lab_types_one_command(ran, punoise, pin, tmp_path):
     accepted = psms["q-value"] <= 0.01
     assert accepted.sum() > 500
     assert (scan[accepted] % 2 == 0).mean() > 0.97  # the correct ones, not their opposite
-    assert f"psms  {accepted.sum()} at a q-value of at most 0.01" in result.err
+    assert f"psms   {accepted.sum()} at a q-value of at most 0.01" in result.err
     assert psms["proteinIds"].str.split("\t").str.len().max() == 3  # as Percolator has them
     punoise("run", "--table", pin, "--out-dir", tmp_path / "again", "--threads", 2)
     for name in ("psms.tsv", "peptides.tsv", "posterior.parquet"):
