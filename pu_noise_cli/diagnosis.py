@@ -136,7 +136,7 @@ def _reversed_scores(case: Case) -> str | None:
         )
     return (
         f"labeled rows score lower than unlabeled ones (AUC {case.sketch.auc:.3f}); if low scores "
-        "mean positive, turn them round, as --score-column with --lower-is-positive does"
+        "mean positive, say --lower-is-positive with --score-column; if you have, leave it out"
     )
 
 

@@ -101,7 +101,9 @@ class LabelsOption(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOption, LabelValues, NamedTables):
+class TableOptions(
+    Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOption, LabelValues, NamedTables
+):
     """Commands that read labeled and unlabeled rows, and known negatives."""
 
     group_column: str | None = option(
@@ -155,8 +157,8 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
     lower_is_positive: bool = flag(
         "--lower-is-positive",
         "Score",
-        "Low values of the score column mean positive; it is written with the opposite sign, but "
-        "thresholds are not.",
+        "Low values of the score column mean positive; it is written with the opposite sign "
+        "(thresholds of 'run' keep its own).",
     )
     classifier: str | None = option(
         "--classifier",

@@ -159,6 +159,16 @@ def test_peptides_have_their_own_q_values(ran):
     assert (peptides["q-value"].astype(float).to_numpy() != same).mean() > 0.9
 
 
+def test_decoys_without_proteins_of_their_own_are_bad_input(punoise, tmp_path):
+    head, default, *lines = pin_lines()
+    rows = [[*line.split("\t")[: len(HEADER) + 1], "one protein"] for line in lines]
+    path = tmp_path / "psms.pin"
+    path.write_text("\n".join([head, default, *("\t".join(row) for row in rows)]) + "\n")
+    options = ["--protein-column", "Proteins", "--out-dir", tmp_path / "results"]
+    result = punoise("run", "--table", path, *options, expect=3)
+    assert "proteins: the best match of each is a target" in result.err
+
+
 def test_other_tables_of_matches_give_the_same(ran, punoise, tmp_path):
     _, out, _ = ran
     fields = [line.split("\t", 9) for line in pin_lines()]
