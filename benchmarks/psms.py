@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from collections import defaultdict
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from psm_simulator import CORRECT, DECOYS, DIFFICULTIES, SEARCHES, simulate, write_pin
+from scale import measured
 
 RATE = 0.01
 BINS = 20
@@ -33,14 +33,9 @@ THEIRS = {"q": "mokapot q-value", "pep": "mokapot PEP", "id": "SpecId"}
 
 def run(command: list[str]) -> dict[str, float]:
     """Run a command; the processor time that it took, and the memory at most."""
-    env = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=env)
-    assert child.stderr is not None
-    said = child.stderr.read()
-    _, status, used = os.wait4(child.pid, 0)
-    if status:
-        raise RuntimeError(f"{command[0]}: {said.decode()[-500:]}")
-    return {"seconds": used.ru_utime + used.ru_stime, "mb": used.ru_maxrss / 1024}
+    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    found = measured(command)
+    return {"seconds": found.cpu, "mb": found.peak_mb}
 
 
 def read_ours(path: Path) -> pd.DataFrame:

@@ -16,7 +16,14 @@ from ..options import (
 )
 from ..parameters import argument, command, reads, writes
 from ..shard_options import DaskOption, ShardsOptions
-from ..table_options import CarriedColumns, GroupsOption, InputFormat, MissingScore, NamedTables
+from ..table_options import (
+    CarriedColumns,
+    GroupsOption,
+    InputFormat,
+    LabelValues,
+    MissingScore,
+    NamedTables,
+)
 from .parts import merged
 
 if TYPE_CHECKING:
@@ -31,7 +38,10 @@ if TYPE_CHECKING:
 
 
 # not of scores or sketches
-OF_TABLES = (TableOptions, NamedTables, SpectrumOption, CarriedColumns, InputFormat, MissingScore)
+OF_TABLES = (
+    *(TableOptions, NamedTables, LabelValues, SpectrumOption),
+    *(CarriedColumns, InputFormat, MissingScore),
+)
 COUNTING = "target-decoy"  # the method for matches with decoys
 
 
