@@ -312,6 +312,7 @@ def test_a_part_of_the_scores_takes_the_groups_of_all(tables, punoise, tmp_path)
     [
         (["--by", "none"], 3, "no column 'none'"),
         (["--by", "gene", "--target-alpha", "0.1"], 2, "leave out --target-alpha"),
+        (["--by", "s"], 2, "the column is the score"),
         (["--by", "gene", "--alpha", "0.2", "--strict"], 0, ""),
     ],
 )

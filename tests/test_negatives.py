@@ -242,6 +242,11 @@ def test_tables_that_do_not_go_together(punoise, files, tmp_path, options, messa
     assert message in punoise("estimate-prior", *given, expect=2).err
 
 
+def test_groups_need_unlabeled_rows(punoise, files, tmp_path):
+    tables = (*files["labeled"], *files["negatives"], "--alpha", 0.1, "--by", "a")
+    assert "needs --unlabeled" in punoise("run", *tables, "--out-dir", tmp_path, expect=2).err
+
+
 def test_few_negatives_are_an_error(punoise, files, tmp_path):
     few = pd.read_csv(tmp_path / "negatives.csv").head(5)
     few.to_csv(tmp_path / "few.csv", index=False)

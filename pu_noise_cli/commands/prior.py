@@ -16,7 +16,13 @@ from ..options import (
 )
 from ..parameters import argument, command, reads, writes
 from ..shard_options import DaskOption, ShardsOptions
-from ..table_options import CarriedColumns, GroupsOption, InputFormat, MissingScore
+from ..table_options import (
+    CarriedColumns,
+    GroupsOption,
+    InputFormat,
+    LabelValues,
+    MissingScore,
+)
 from .parts import merged
 
 if TYPE_CHECKING:
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
 
 
 # not of scores or sketches
-OF_TABLES = (TableOptions, SpectrumOption, CarriedColumns, InputFormat, MissingScore)
+OF_TABLES = (TableOptions, SpectrumOption, CarriedColumns, InputFormat, MissingScore, LabelValues)
 COUNTING = "target-decoy"  # the method for matches with decoys
 
 
