@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 # not of scores or sketches
 OF_TABLES = (TableOptions, SpectrumOption, CarriedColumns, InputFormat, MissingScore, LabelValues)
-COUNTING = "target-decoy"  # the method for matches with decoys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +55,8 @@ class Estimating(SpectrumOption, EstimationOptions, OnFailure, Strict):
 
     @property
     def chosen_method(self) -> str:
+        from ..estimators.target_decoy import COUNTING
+
         return self.method or (COUNTING if self.of_decoys else super().chosen_method)
 
     def failed_prior(self, error: PunoiseError, console: Console) -> Prior:
