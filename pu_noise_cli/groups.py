@@ -264,8 +264,8 @@ def check_by(rows: Rows, by: str) -> None:
         raise UsageError("--by does not go with matches of spectra")
     for table in rows.tables:
         table.require(by, "--by")
-    if rows.features == (by,):
-        raise UsageError(f"--by {by}: the column is the score, which cannot name groups too")
+    if by == rows.label_column or rows.features == (by,):
+        raise UsageError(f"--by {by}: the column is that of the labels or the score, not of groups")
     if by not in rows.carried:
         raise UsageError(f"--by {by}: the column is one of punoise's own")
 
