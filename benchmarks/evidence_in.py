@@ -110,18 +110,28 @@ def simulated(cell: tuple[float, float, float], seed: int, index: int) -> list[d
     return [place | one for one in of_scores(*scores, classes, [seed, index])]
 
 
-def real(file: Path, seed: int, index: int) -> list[dict[str, object]]:
-    """One draw from a table: a third of its positives is labeled, with a tenth of wrong labels."""
-    import pu_noise_cli
+def drawn(
+    file: Path, seed: int, index: int, most_known: int
+) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The features and classes of a table, and its labeled, unlabeled and known negative rows.
 
+    A third of the positives is labeled, with a tenth of wrong labels.
+    """
     table = pd.read_parquet(file)
     x, y = table.drop(columns="y"), table["y"].to_numpy() > 0
-    rng = np.random.default_rng([seed, index])
-    order = rng.permutation(len(y))
+    order = np.random.default_rng([seed, index]).permutation(len(y))
     positives, negatives = order[y[order]], order[~y[order]]
-    count = len(positives) // 3
+    count, known = len(positives) // 3, min(most_known, len(negatives) // 4)
     labeled = np.append(positives[:count], negatives[: count // 9])
-    unlabeled = np.append(positives[count:], negatives[count // 9 :])
+    rest = negatives[count // 9 :]
+    return x, y, labeled, np.append(positives[count:], rest[known:]), rest[:known]
+
+
+def real(file: Path, seed: int, index: int) -> list[dict[str, object]]:
+    """One draw from a table."""
+    import pu_noise_cli
+
+    x, y, labeled, unlabeled, _ = drawn(file, seed, index, 0)
     found = pu_noise_cli.estimate(x.iloc[labeled], x.iloc[unlabeled])
     scores = [frame["score"].to_numpy() for frame in (found.labeled, found.unlabeled)]
     audits = of_scores(*scores, [y[labeled], y[unlabeled]], [seed, index])
@@ -179,15 +189,7 @@ def real_with_negatives(file: Path, seed: int, index: int) -> list[dict[str, obj
     """The same of a table of which up to 500 negatives are set aside."""
     import pu_noise_cli
 
-    table = pd.read_parquet(file)
-    x, y = table.drop(columns="y"), table["y"].to_numpy() > 0
-    rng = np.random.default_rng([seed, index])
-    order = rng.permutation(len(y))
-    positives, negatives = order[y[order]], order[~y[order]]
-    count, aside = len(positives) // 3, min(500, len(negatives) // 4)
-    labeled = np.append(positives[:count], negatives[: count // 9])
-    known = negatives[count // 9 :][:aside]
-    unlabeled = np.append(positives[count:], negatives[count // 9 + aside :])
+    x, y, labeled, unlabeled, known = drawn(file, seed, index, 500)
     found = pu_noise_cli.estimate(
         *(x.iloc[rows] for rows in (labeled, unlabeled)), negatives=x.iloc[known]
     )
@@ -195,22 +197,17 @@ def real_with_negatives(file: Path, seed: int, index: int) -> list[dict[str, obj
     frames = (found.labeled, found.unlabeled, found.negatives)
     scores = [frame["score"].to_numpy() for frame in frames]
     row = informed(*scores, y[unlabeled].mean(), y[labeled].mean())
-    return [{"data": file.stem, "n": aside, "warned": warned(*scores)} | row]
+    return [{"data": file.stem, "n": len(known), "warned": warned(*scores)} | row]
 
 
 def report_of_negatives(found: pd.DataFrame, by: list[str]) -> str:
     """Coverage, widths and errors of each cell, and over all of them."""
-    columns = [name for name in found.columns if name not in by]
-    table = found.assign(all="all").groupby([*by], observed=True)[columns].mean()
-    table.loc[("all", *([""] * (len(by) - 1))) if len(by) > 1 else "all"] = table.mean()
-    for known in ("", ", β"):
-        ratio = table[f"error with{known}"] / table[f"error without{known}"]
-        table[f"ratio{known}"] = ratio
-    rows = {
-        (" ".join(map(str, key)) if isinstance(key, tuple) else str(key)): dict(row)
-        for key, row in table.iterrows()
-    }
-    return markdown(rows, " ".join(by))
+    cells = found.groupby(by).mean()
+    rows = {" ".join(map(str, key)): row for key, row in cells.iterrows()} | {"all": cells.mean()}
+    for row in rows.values():
+        for known in ("", ", β"):
+            row[f"ratio{known}"] = row[f"error with{known}"] / row[f"error without{known}"]
+    return markdown({name: dict(row) for name, row in rows.items()}, " ".join(by))
 
 
 def report(found: pd.DataFrame, by: list[str]) -> str:

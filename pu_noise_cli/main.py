@@ -39,8 +39,9 @@ def main() -> NoReturn:
 
 def _command() -> object:
     blas.hold_at_start()
-    # Arrow's allocator has a thread that, where there is no memory for another, says so for ever
-    os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
+    # Arrow's own allocators hold on to what was freed, and jemalloc has a thread that, where there
+    # is no memory for another, says so for ever
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from .cli import cli
 
     sys.meta_path.insert(0, WithoutPandas)

@@ -22,7 +22,7 @@ from .parameters import (
     option,
     reads,
 )
-from .table_options import CarriedColumns, InputFormat, LabelValues, MissingScore
+from .table_options import CarriedColumns, InputFormat, LabelValues, MissingScore, NamedTables
 
 if TYPE_CHECKING:
     from .estimators import Settings
@@ -101,22 +101,11 @@ class LabelsOption(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOption, LabelValues):
+class TableOptions(
+    Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOption, LabelValues, NamedTables
+):
     """Commands that read labeled and unlabeled rows, and known negatives."""
 
-    labeled: str | None = reads("--labeled", "FILE", "Table of labeled positives.")
-    unlabeled: str | None = reads("--unlabeled", "FILE", "Table of unlabeled rows.")
-    negatives: str | None = reads(
-        "--negatives", "FILE", "Table of known negatives that look like those among the unlabeled."
-    )
-    table: str | None = reads("--table", "FILE", "One table of all, with --label-column.")
-    label_column: str | None = option(
-        "--label-column",
-        "Input",
-        "Column of --table that says which rows are labeled: 1/0, true/false, yes/no or "
-        "labeled/unlabeled; and negative, for known negatives.",
-        metavar="NAME",
-    )
     group_column: str | None = option(
         "--group-column",
         "Columns",
@@ -168,7 +157,8 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
     lower_is_positive: bool = flag(
         "--lower-is-positive",
         "Score",
-        "Low values of the score column mean positive; it is written with the opposite sign.",
+        "Low values of the score column mean positive; it is written with the opposite sign "
+        "(thresholds of 'run' keep its own).",
     )
     classifier: str | None = option(
         "--classifier",
@@ -215,6 +205,7 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
             label_values=self.label_values(self.label_column),
             keep=(*joined(self.keep_columns), *keep),
             matches=matches,
+            wanted_by="--features" if self.score_column is None else "--score-column",
         )
 
     @property
@@ -265,7 +256,10 @@ class TableOptions(Seeded, CarriedColumns, InputFormat, MissingScore, LabelsOpti
             if given:
                 raise UsageError("give either --table, or --labeled and --unlabeled, not both")
             if self.label_column is None and not self.of_pin:
-                raise UsageError("--table needs --label-column")
+                raise UsageError(
+                    "--table needs --label-column (or, if it is a .pin file of another name, "
+                    "--input-format pin)"
+                )
             return [UNLABELED], [self.table]
         if self.labeled is None or len(given) < 2:
             raise UsageError("give --labeled and --unlabeled, or --table and --label-column")
@@ -460,7 +454,7 @@ class EvidenceOptions(Common):
     target_alpha: float | None = option(
         "--target-alpha",
         "Posterior",
-        "Give posterior and fdr for a population with this share of positives.",
+        "Give posterior, fdr and levels of evidence for a population with this share of positives.",
         type=INNER_SHARE,
     )
 

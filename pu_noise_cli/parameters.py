@@ -158,11 +158,11 @@ class Commands(click.Group):
 
 
 class Command(click.Command):
-    """A command whose help lists its options under headings."""
+    """A command whose help lists its options under headings, first what it cannot do without."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         found: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
+        for parameter in sorted(self.get_params(ctx), key=lambda p: not p.required):
             if (record := parameter.get_help_record(ctx)) is not None:
                 found.setdefault(getattr(parameter, "heading", HEADINGS[-1]), []).append(record)
         for heading in HEADINGS:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from .analysis import Analysis, Request
 from .calibration import MEAN_OFF, Calibration, calibrate
+from .errors import InputError
 from .estimation import estimate_prior
 from .estimators.target_decoy import COUNTING
 from .matches import Confidence, Matches
@@ -32,7 +33,14 @@ def levels(analysis: Analysis, calibration: Calibration, request: Request) -> di
     found = {PSMS: Confidence.of(analysis.matches, calibration)}
     for name in LEVELS[1:]:
         if name in analysis.matches.keys:
-            found[name] = _rolled_up(analysis.matches.best(name), request)
+            best = analysis.matches.best(name)
+            if len(np.unique(best.labeled)) == 1:
+                kind = "decoy" if best.labeled[0] else "target"
+                raise InputError(
+                    f"{name}: the best match of each is a {kind}, so wrong ones cannot be counted; "
+                    f"are there {name} of decoys in --{name[:-1]}-column, under names of their own?"
+                )
+            found[name] = _rolled_up(best, request)
     return found
 
 

@@ -187,8 +187,11 @@ class Rows:
 
     @property
     def names_of_sets(self) -> list[str]:
-        """For each set the name of its table, else of the first."""
+        """For each set the name of its table, else of the first, with the labels stated for it."""
         names = {code: table.name for code, table in zip(self.sets, self.tables, strict=True)}
+        for code in {code for _, code in self.label_values}:
+            stated = " or ".join(shown(value) for value, its in self.label_values if its == code)
+            names[code] = f"{self.tables[0].name}, {stated} in column {shown(self.label_column)}"
         return [names.get(code, self.tables[0].name) for code in range(len(SETS))]
 
     @property
@@ -323,7 +326,10 @@ def _parse_labels(chunk: Chunk, column: str, values: Mapping[str, int]) -> NDArr
     if (sets[1:] < 0).any() or coded.null_count:
         row = int(sets[codes].argmin())
         if sets[codes[row]] < 0:
-            remedy = "; a label is 1/0, true/false, yes/no, labeled/unlabeled, or negative"
+            remedy = (
+                "; a label is 1/0, true/false, yes/no, labeled/unlabeled, or negative; "
+                "--labeled-value says which others mean labeled"
+            )
             raise chunk.error(column, f"has {shown(chunk.batch[column][row].as_py())}", row, remedy)
     return sets[codes]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .errors import UsageError
-from .parameters import Common, LazyChoice, NameList, NameLists, joined, option, writes
+from .parameters import Common, LazyChoice, NameList, NameLists, joined, option, reads, writes
 
 if TYPE_CHECKING:
     from .tables import Table
@@ -82,6 +82,28 @@ class MissingScore(Common):
 
 
 @dataclass(frozen=True, kw_only=True)
+class NamedTables(Common):
+    """The tables of labeled and unlabeled rows and of known negatives, or one of all.
+
+    As the last base of a class of options it comes first in the help.
+    """
+
+    labeled: str | None = reads("--labeled", "FILE", "Table of labeled positives.")
+    unlabeled: str | None = reads("--unlabeled", "FILE", "Table of unlabeled rows.")
+    negatives: str | None = reads(
+        "--negatives", "FILE", "Table of known negatives that look like those among the unlabeled."
+    )
+    table: str | None = reads("--table", "FILE", "One table of all, with --label-column.")
+    label_column: str | None = option(
+        "--label-column",
+        "Input",
+        "Column of --table that says which rows are labeled: 1/0, true/false, yes/no or "
+        "labeled/unlabeled; and negative, for known negatives.",
+        metavar="NAME",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class LabelValues(Common):
     """Commands that can read a label column in words of the user's own."""
 
@@ -124,9 +146,8 @@ class ByOption(Common):
     by: str | None = option(
         "--by",
         "Columns",
-        "Estimate alpha for each group of rows that this column names (gene, charge, tissue), each "
-        "leaning on all the more the smaller it is. The column is kept, and no feature unless "
-        "named as such.",
+        "Estimate alpha for each group of rows that this column names (gene, charge, tissue); the "
+        "smaller a group, the more it leans on all the others. The outputs keep the column.",
         metavar="COLUMN",
     )
 

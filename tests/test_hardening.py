@@ -104,7 +104,7 @@ def test_a_process_out_of_memory_does_not_exit_with_0(scores, tmp_path):
         "main.main()"
     )
     words = ["estimate-prior", *map(str, options), "--on-failure", "write", "--threads", "1"]
-    env = {**os.environ, "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+    env = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}
     command = [sys.executable, "-c", program, *words]
     done = subprocess.run(command, capture_output=True, env=env, timeout=60)
     assert done.returncode == 5, done.stderr

@@ -141,7 +141,7 @@ def test_a_lab_types_one_command(ran, punoise, pin, tmp_path):
     accepted = psms["q-value"] <= 0.01
     assert accepted.sum() > 500
     assert (scan[accepted] % 2 == 0).mean() > 0.97  # the correct ones, not their opposite
-    assert f"psms  {accepted.sum()} at a q-value of at most 0.01" in result.err
+    assert f"psms   {accepted.sum()} at a q-value of at most 0.01" in result.err
     assert psms["proteinIds"].str.split("\t").str.len().max() == 3  # as Percolator has them
     punoise("run", "--table", pin, "--out-dir", tmp_path / "again", "--threads", 2)
     for name in ("psms.tsv", "peptides.tsv", "posterior.parquet"):
@@ -157,6 +157,16 @@ def test_peptides_have_their_own_q_values(ran):
     assert (peptides["PSMId"] == best.loc[peptides.index, "PSMId"]).all()
     same = best.loc[peptides.index, "q-value"].to_numpy()
     assert (peptides["q-value"].astype(float).to_numpy() != same).mean() > 0.9
+
+
+def test_decoys_without_proteins_of_their_own_are_bad_input(punoise, tmp_path):
+    head, default, *lines = pin_lines()
+    rows = [[*line.split("\t")[: len(HEADER) + 1], "one protein"] for line in lines]
+    path = tmp_path / "psms.pin"
+    path.write_text("\n".join([head, default, *("\t".join(row) for row in rows)]) + "\n")
+    options = ["--protein-column", "Proteins", "--out-dir", tmp_path / "results"]
+    result = punoise("run", "--table", path, *options, expect=3)
+    assert "proteins: the best match of each is a target" in result.err
 
 
 def test_other_tables_of_matches_give_the_same(ran, punoise, tmp_path):

@@ -23,9 +23,10 @@ DOCS = {
     path.name: path.read_text()
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"))
 }
+LARGE = (ROOT / "docs" / "large.md").read_text()  # goes on with the README's files
 COMMANDS = [
     line
-    for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+    for block in re.findall(r"```sh\n(.*?)```", README + LARGE, re.DOTALL)
     for line in block.splitlines()
     if line.startswith("punoise ")
 ]

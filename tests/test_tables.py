@@ -298,3 +298,18 @@ def test_any_ids_survive_a_round_trip(tmp_path, ids, suffix):
     with table_writer(name, batch.schema) as write:
         write(batch)
     assert read(name, id_columns=["id"])[2] == ids
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--score-column", "REVEL"], "no column 'REVEL' for --score-column"),
+        (["--labeled-value", "pathogenic"], "'pathogenic' in column 'known': 0 labeled rows"),
+        ([], "--labeled-value says which others mean labeled"),
+    ],
+)
+def test_errors_name_the_option_that_helps(options, said, punoise, tmp_path):
+    path = tmp_path / "variants.csv"
+    path.write_text("known,score\n" + "P,1\nB,0\n" * 30)
+    command = ("estimate-prior", "--table", path, "--label-column", "known", *options)
+    assert said in punoise(*command, expect=3).err

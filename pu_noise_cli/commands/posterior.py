@@ -51,7 +51,8 @@ class PosteriorOptions(PriorSource, EvidenceOptions, GroupsOption, ShardsOptions
     group_column: str | None = option(
         "--group-column",
         "Posterior",
-        "With --bounds or --evidence: a column of SCORES; rows of one group are alike.",
+        "With --bounds or --evidence: a column of SCORES that names groups of rows that are alike, "
+        "which makes the bounds wider.",
         metavar="NAME",
     )
     bounds: bool = flag("--bounds", "Posterior", "Add one-sided 95 % bounds on the posterior.")
@@ -61,8 +62,8 @@ class PosteriorOptions(PriorSource, EvidenceOptions, GroupsOption, ShardsOptions
     thresholds: str | None = writes(
         "--thresholds",
         "FILE",
-        "With --evidence: from which score on it has which strength, as JSON or a table by its "
-        "name.",
+        "With --evidence: the score from which on each strength is reached; JSON if the name ends "
+        "in .json, else a table.",
     )
     lower_is_positive: bool = flag(
         "--lower-is-positive",
@@ -157,8 +158,13 @@ def _check_use(given: PosteriorOptions) -> None:
             raise UsageError("--lower-is-positive goes with --thresholds or --groups-out")
         return
     if given.evidence is None:
-        raise UsageError("--thresholds goes with --evidence, which says of what levels")
-    (check_target if is_json(given.thresholds) else check_table_target)(given.thresholds)
+        raise UsageError("--thresholds needs --evidence, which says what levels there are")
+    check_target(given.thresholds)
+    if not is_json(given.thresholds):
+        try:
+            check_table_target(given.thresholds)
+        except UsageError as error:
+            raise UsageError(f"{error}; thresholds may also be .json") from error
 
 
 def _calibration_sketch(given: PosteriorOptions, scored: Scores, engine: Engine) -> Sketch:

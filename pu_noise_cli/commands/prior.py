@@ -22,6 +22,7 @@ from ..table_options import (
     InputFormat,
     LabelValues,
     MissingScore,
+    NamedTables,
 )
 from .parts import merged
 
@@ -37,7 +38,10 @@ if TYPE_CHECKING:
 
 
 # not of scores or sketches
-OF_TABLES = (TableOptions, SpectrumOption, CarriedColumns, InputFormat, MissingScore, LabelValues)
+OF_TABLES = (
+    *(TableOptions, NamedTables, SpectrumOption),
+    *(CarriedColumns, InputFormat, MissingScore, LabelValues),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,15 +84,15 @@ def run(given: RunOptions, console: Console) -> None:
     """Scores, prior, posteriors and report in one go.
 
     Writes scores, prior.json, posterior, model.punoise, report.html and provenance.json into DIR,
-    with --evidence also thresholds.tsv and thresholds.json, with --by also groups, of matches also
-    psms.tsv, peptides.tsv and proteins.tsv.
-    They replace those of an earlier run as one, once all steps have succeeded, except shards, which
-    are written in place. Other files there stay.
+    with --evidence also thresholds.tsv and thresholds.json, with --by also groups, and of a search
+    with decoys also psms.tsv and peptides.tsv. They replace those of an earlier run as one, once
+    all steps have succeeded, except shards, which are written in place. Other files there stay.
 
     \b
     punoise run --labeled labeled.csv --unlabeled unlabeled.csv --out-dir results
-    punoise run --table variants.csv --label-column known --score-column REVEL --evidence acmg \
-                --target-alpha 0.0441 --out-dir results
+    punoise run --table variants.csv --label-column known --score-column REVEL --evidence acmg \\
+        --target-alpha 0.0441 --out-dir results
+    punoise run --table search.pin --out-dir results
     """
     from .. import run
     from ..engine import open_engine
@@ -153,7 +153,7 @@ def _tell(result: RunOutput, out_dir: str, console: Console) -> None:
         sure = sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
         console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
     for name, level in result.levels.items():
-        console.say(f"{name}  {level.accepted(ACCEPTED)} at a q-value of at most {ACCEPTED}")
+        console.say(f"{name:<5}  {level.accepted(ACCEPTED)} at a q-value of at most {ACCEPTED}")
     if result.thresholds is not None:
         tell_thresholds(result.thresholds, console)
     if result.groups is not None:

@@ -136,5 +136,5 @@ def within(seconds: float, attempt: Callable[[int], None]) -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     sys.exit(main())
