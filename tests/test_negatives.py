@@ -252,7 +252,7 @@ def test_negatives_that_are_named_must_be_there(punoise, files, tmp_path):
     table = ("--table", tmp_path / "both.csv", "--id-column", "id", "--label-column", "y")
     values = ("--labeled-value", "labeled", "--negative-value", "mistyped")
     err = punoise("estimate-prior", *table, *values, expect=3).err
-    assert "both.csv: 0 negative rows" in err
+    assert "'mistyped' in column 'y': 0 negative rows" in err
 
 
 def test_groups_need_unlabeled_rows(punoise, files, tmp_path):
