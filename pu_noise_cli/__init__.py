@@ -207,6 +207,8 @@ def _by_set(
     from .errors import UsageError
     from .sketch import LABELED, NEGATIVE, UNLABELED
 
+    if labeled_are not in ("positives", "negatives"):
+        raise UsageError(f"labeled_are is 'positives' or 'negatives', not {labeled_are!r}")
     if negatives is None:
         return {LABELED: labeled, UNLABELED: unlabeled}
     if labeled_are == "negatives":

@@ -136,7 +136,8 @@ def _reversed_scores(case: Case) -> str | None:
         )
     return (
         f"labeled rows score lower than unlabeled ones (AUC {case.sketch.auc:.3f}); if low scores "
-        "mean positive, say --lower-is-positive with --score-column; if you have, leave it out"
+        "mean positive, say --lower-is-positive with --score-column; if you have, leave it out; if "
+        "the labeled rows are negatives, say so with --labeled-are"
     )
 
 

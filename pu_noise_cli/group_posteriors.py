@@ -159,7 +159,8 @@ class WriteGroupPosteriors(WritePosteriors):
 
     def digest(self, rows: Rows) -> str:
         """A digest of all that a posterior depends on but the values of the rows."""
-        digest = hashlib.sha256(f"{super().digest(rows)}:{self.found.groups.digest()}".encode())
+        parts = (super().digest(rows), self.found.groups.digest(), self.found.fdr)
+        digest = hashlib.sha256(":".join(map(str, parts)).encode())
         for array in (self.found.needed, *(self.found.bounds.lr if self.found.bounds else ())):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()

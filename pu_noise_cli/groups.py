@@ -260,8 +260,12 @@ class Groups:
 
 def check_by(rows: Rows, by: str) -> None:
     """Stop, before any work is done, where rows cannot be grouped by a column."""
+    if rows.matches is not None:
+        raise UsageError("--by does not go with matches of spectra")
     for table in rows.tables:
         table.require(by, "--by")
+    if by == rows.label_column or rows.features == (by,):
+        raise UsageError(f"--by {by}: the column is that of the labels or the score, not of groups")
     if by not in rows.carried:
         raise UsageError(f"--by {by}: the column is one of punoise's own")
 

@@ -14,6 +14,7 @@ from .analysis import Analysis, Request
 from .calibration import MEAN_OFF, Calibration, calibrate
 from .errors import InputError
 from .estimation import estimate_prior
+from .estimators.target_decoy import COUNTING
 from .matches import Confidence, Matches
 from .outputs import write_atomically
 from .prior import Prior
@@ -22,7 +23,6 @@ from .sketch import Sketch
 
 PSMS = "psms"
 LEVELS = (PSMS, "peptides", "proteins")
-COUNTING = "target-decoy"  # how wrong ones are counted, by default and where alpha is stated
 COLUMNS = ("PSMId", "score", "q-value", "posterior_error_prob", "peptide", "proteinIds")
 
 

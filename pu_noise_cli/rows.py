@@ -194,6 +194,12 @@ class Rows:
             names[code] = f"{self.tables[0].name}, {stated} in column {shown(self.label_column)}"
         return [names.get(code, self.tables[0].name) for code in range(len(SETS))]
 
+    @property
+    def named_sets(self) -> set[int]:
+        """The sets that have a table, or a value of the label column, said to be theirs."""
+        of_tables = self.sets if self.label_column is None else ()
+        return {*of_tables, *(code for _, code in self.label_values)}
+
     def parts(self) -> list[Rows]:
         """One for each file, in output order: the same tables, of which only that file is left."""
         parts = []

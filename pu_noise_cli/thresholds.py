@@ -22,7 +22,7 @@ TABLE = pa.schema(
         ("points", pa.int64()),
         *((name, pa.float64()) for name in ("score_from", "score_to")),
         *((name, pa.float64()) for name in ("lr", "posterior", "posterior_bound")),
-        *((name, pa.int64()) for name in ("n_unlabeled", "n_labeled")),
+        *((name, pa.int64()) for name in ("n_unlabeled", "n_labeled", "n_negatives")),
     ]
 )
 
@@ -52,7 +52,8 @@ class Threshold:
         """The row of THRESHOLDS."""
         found = {"level": self.level.code, "points": self.level.points}
         values = dict.fromkeys(TABLE.names[2:7]) if self.reached is None else vars(self.reached)
-        return {**found, **values, "n_unlabeled": self.n_unlabeled, "n_labeled": self.n_labeled}
+        rows = {name: getattr(self, name) for name in TABLE.names[7:]}
+        return {**found, **values, **rows}
 
 
 @dataclass(frozen=True, eq=False)

@@ -312,6 +312,7 @@ def test_a_part_of_the_scores_takes_the_groups_of_all(tables, punoise, tmp_path)
     [
         (["--by", "none"], 3, "no column 'none'"),
         (["--by", "gene", "--target-alpha", "0.1"], 2, "leave out --target-alpha"),
+        (["--by", "s"], 2, "that of the labels or the score"),
         (["--by", "gene", "--alpha", "0.2", "--strict"], 0, ""),
     ],
 )
@@ -326,7 +327,7 @@ def test_what_run_takes(tables, punoise, tmp_path, more, code, said):
         ("estimate-prior", ["--by", "gene"], 2, "--by needs --groups-out"),
         ("estimate-prior", ["--groups-out", "g.tsv"], 2, "--groups-out goes with --by"),
         ("estimate-prior", ["--by", "x", "--groups-out", "g.tsv"], 3, "no column 'x' for --by"),
-        ("estimate-prior", ["--by", "set", "--groups-out", "g.tsv"], 2, "one of punoise's own"),
+        ("estimate-prior", ["--by", "set", "--groups-out", "g.tsv"], 2, "that of the labels"),
         ("posterior", ["--groups", "g.tsv"], 2, "--groups goes with --by"),
     ],
 )

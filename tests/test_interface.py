@@ -84,6 +84,11 @@ def test_columns_go_through_whatever_they_hold(form, frames):
         punoise_api.estimate(*given, drop_columns=["none"])
 
 
+def test_what_labels_say_is_one_of_two_words(frames):
+    with pytest.raises(UsageError, match="not 'negative'"):
+        punoise_api.estimate(*frames, labeled_are="negative")
+
+
 def test_the_report_of_data_frames(frames, tmp_path):
     punoise_api.estimate(*frames, classifier="logistic").report(tmp_path / "r.html")
     assert "unlabeled rows" in (tmp_path / "r.html").read_text()

@@ -242,6 +242,24 @@ def test_tables_that_do_not_go_together(punoise, files, tmp_path, options, messa
     assert message in punoise("estimate-prior", *given, expect=2).err
 
 
+def test_negatives_that_are_named_must_be_there(punoise, files, tmp_path):
+    pd.read_csv(tmp_path / "negatives.csv").head(0).to_csv(tmp_path / "none.csv", index=False)
+    tables = (*files["labeled"], *files["unlabeled"], "--negatives", tmp_path / "none.csv")
+    err = punoise("estimate-prior", *tables, "--id-column", "id", expect=3).err
+    assert "none.csv: 0 negative rows" in err
+    both = [pd.read_csv(tmp_path / f"{name}.csv").assign(y=name) for name in list(files)[:2]]
+    pd.concat(both).to_csv(tmp_path / "both.csv", index=False)
+    table = ("--table", tmp_path / "both.csv", "--id-column", "id", "--label-column", "y")
+    values = ("--labeled-value", "labeled", "--negative-value", "mistyped")
+    err = punoise("estimate-prior", *table, *values, expect=3).err
+    assert "'mistyped' in column 'y': 0 negative rows" in err
+
+
+def test_groups_need_unlabeled_rows(punoise, files, tmp_path):
+    tables = (*files["labeled"], *files["negatives"], "--alpha", 0.1, "--by", "a")
+    assert "needs --unlabeled" in punoise("run", *tables, "--out-dir", tmp_path, expect=2).err
+
+
 def test_few_negatives_are_an_error(punoise, files, tmp_path):
     few = pd.read_csv(tmp_path / "negatives.csv").head(5)
     few.to_csv(tmp_path / "few.csv", index=False)

@@ -193,12 +193,19 @@ def test_other_tables_of_matches_give_the_same(ran, punoise, tmp_path):
     [
         (["--labeled-are", "positives"], "labeled rows of a .pin file are decoys"),
         (["--shards"], "shards"),
+        (["--by", "Peptide"], "--by does not go with matches"),
+        (["--target-alpha", "0.1"], "--target-alpha does not go with matches"),
         (["--purity", "0.2"], "--purity does nothing with --method target-decoy"),
     ],
 )
 def test_what_does_not_go_with_a_pin_file(options, said, pin, punoise, tmp_path):
     error = punoise("run", "--table", pin, "--out-dir", tmp_path / "out", *options, expect=2).err
     assert said in error
+
+
+def test_matches_have_no_groups_in_a_prior_either(pin, punoise, tmp_path):
+    by = ("--by", "Peptide", "--groups-out", tmp_path / "groups.tsv")
+    assert "--by does not go" in punoise("estimate-prior", "--table", pin, *by, expect=2).err
 
 
 def test_what_does_not_go_without_matches(punoise, tables, tmp_path, scores):
@@ -213,8 +220,9 @@ def test_what_does_not_go_without_matches(punoise, tables, tmp_path, scores):
     )
     counting = ("--method", "target-decoy")
     assert "so it needs the matches" in punoise("run", *tables, *out, *counting, expect=2).err
-    unused = ("--scores", scores, "--spectrum-columns", "a")
-    assert "goes with tables" in punoise("estimate-prior", *unused, expect=2).err
+    for unused in ("--spectrum-columns", "--labeled-value"):
+        given = ("--scores", scores, unused, "a")
+        assert f"{unused} goes with tables" in punoise("estimate-prior", *given, expect=2).err
 
 
 # Competition and q-values

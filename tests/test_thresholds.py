@@ -17,7 +17,7 @@ from pu_noise_cli.thresholds import Thresholds
 
 COLUMNS = [
     *("level", "points", "score_from", "score_to", "lr", "posterior", "posterior_bound"),
-    *("n_unlabeled", "n_labeled"),
+    *("n_unlabeled", "n_labeled", "n_negatives"),
 ]
 CODES = [
     *("PP3_VeryStrong", "PP3_Strong", "PP3_Moderate", "PP3_Supporting"),

@@ -128,7 +128,7 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
         dataset = prior.sample or PurePath(given.scores).name.split(".")[0]
         thresholds.write(given.thresholds, dataset, prior.method)
         tell_thresholds(thresholds, console)
-    if by_group is None:
+    if by_group is None and found.unlabeled.any():
         _tell_calls(given, levels, columns, found, console)
     notices = (*notices, *calibration.notices, *missing_scores(found.missing))
     console.warn(notices)

@@ -39,10 +39,9 @@ if TYPE_CHECKING:
 
 # not of scores or sketches
 OF_TABLES = (
-    *(TableOptions, NamedTables, LabelValues, SpectrumOption),
-    *(CarriedColumns, InputFormat, MissingScore),
+    *(TableOptions, NamedTables, SpectrumOption),
+    *(CarriedColumns, InputFormat, MissingScore, LabelValues),
 )
-COUNTING = "target-decoy"  # the method for matches with decoys
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +59,8 @@ class Estimating(SpectrumOption, EstimationOptions, OnFailure, Strict):
 
     @property
     def chosen_method(self) -> str:
+        from ..estimators.target_decoy import COUNTING
+
         return self.method or (COUNTING if self.of_decoys else super().chosen_method)
 
     def failed_prior(self, error: PunoiseError, console: Console) -> Prior:

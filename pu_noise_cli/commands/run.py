@@ -70,6 +70,8 @@ class RunOptions(RollUpOptions, Estimating, EvidenceOptions, ByOption, ShardsOpt
             if self.negatives is not None and (self.unlabeled, self.table) == (None, None):
                 raise UsageError("alpha cannot be estimated without --unlabeled: give --alpha")
             return super().request()
+        if self.by is not None and (self.unlabeled, self.table) == (None, None):
+            raise UsageError(f"--by {self.by}: the share of positives in a group needs --unlabeled")
         if ignored := self.given("purity", "alpha_between", "beta_between", "method"):
             raise UsageError(f"{ignored[0]} does nothing with --alpha")
         alpha, beta = stated_shares(self.alpha, self.beta, self.labeled_negatives)
@@ -118,14 +120,12 @@ def run(given: RunOptions, console: Console) -> None:
         rows = given.rows(given.by_columns)
         if given.by is not None:
             check_by(rows, given.by)
+        if rows.matches is not None:
+            _check_matches(given, sharded)
         with (
             new_directory(given.out_dir),
             open_engine(given.dask, given.threads, console, given.resume) as engine,
         ):
-            if sharded and rows.matches is not None:
-                raise UsageError("--shards: matches of one spectrum may be in several shards")
-            if given.by is not None and rows.matches is not None:
-                raise UsageError("--by does not go with matches of spectra")
             run.check_targets(given.out_dir, rows if sharded else None)
             steps = run.run_sharded if sharded else run.run
             result = steps(rows, settings, engine, given.out_dir)
@@ -134,6 +134,14 @@ def run(given: RunOptions, console: Console) -> None:
         return
     _tell(result, given.out_dir, console)
     given.check_strict(result.notices)
+
+
+def _check_matches(given: RunOptions, sharded: bool) -> None:
+    """Stop at what cannot be said of matches of spectra."""
+    if sharded:
+        raise UsageError("--shards: matches of one spectrum may be in several shards")
+    if given.target_alpha is not None:
+        raise UsageError("--target-alpha does not go with matches: their PEPs are of these spectra")
 
 
 def _tell(result: RunOutput, out_dir: str, console: Console) -> None:

@@ -9,11 +9,12 @@ import numpy as np
 from ..sketch import Sketch
 from .base import Estimate, Interval, Settings, register
 
+COUNTING = "target-decoy"
 DRAWS = 100
 TAIL = 0.025
 
 
-@register("target-decoy", needs="matches")
+@register(COUNTING, needs="matches")
 def target_decoy(sketch: Sketch, settings: Settings) -> Estimate:
     """Target-decoy: there are as many wrong targets as decoys, of one best match per spectrum.
 

@@ -160,6 +160,7 @@ def evidence_section(content: ReportContent, charts: list[Chart]) -> str:
     found = content.thresholds
     if found is None:
         return ""
+    has_negatives = found.calibration.sketch.n_negative > 0
     rows = []
     for one in found.levels:
         reached = one.reached
@@ -174,6 +175,7 @@ def evidence_section(content: ReportContent, charts: list[Chart]) -> str:
                 "–" if reached is None else number(reached.posterior_bound, 3),
                 count(one.n_unlabeled),
                 count(one.n_labeled),
+                *([count(one.n_negatives)] if has_negatives else []),
             ]
         )
     text = (
@@ -184,6 +186,7 @@ def evidence_section(content: ReportContent, charts: list[Chart]) -> str:
     head = [
         *("level", "points", "score", "likelihood ratio needed", "likelihood ratio there"),
         *("posterior there", "its bound", "unlabeled rows", "labeled rows"),
+        *(["known negatives"] if has_negatives else []),
     ]
     return section(
         "evidence", "Evidence", text, table("Thresholds", head, rows), chart_grid(charts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -93,7 +93,7 @@ def train(
     """Learn to tell labeled from unlabeled rows, on a sample where there are many."""
     profiler, labeled, others = survey.profiler, survey.labeled, survey.others
     counts = (others.seen - survey.negatives, labeled.seen, survey.negatives)
-    check_sizes(rows.names_of_sets, counts)
+    check_sizes(rows.names_of_sets, counts, named=rows.named_sets)
     profiler.finish(rows)
     others.cut(others.size - len(labeled))
     encoding, notices = profiler.encoding()
@@ -173,17 +173,21 @@ def _files(rows: Rows, seen: Mapping[tuple[int, str], int]) -> tuple[tuple[Train
 
 
 def check_sizes(
-    names: str | Sequence[str], counts: Sequence[int] | IntArray, missing: int = 0
+    names: str | Sequence[str],
+    counts: Sequence[int] | IntArray,
+    missing: int = 0,
+    named: Collection[int] = (),
 ) -> None:
     """Stop where a set is too small to say anything; `names` are the file's, or each set's.
 
-    There need be no known negatives and, where there are, no unlabeled rows. `missing` rows were
-    not counted, as they have no score.
+    There need be no known negatives and, where there are, no unlabeled rows, unless these sets were
+    `named`. `missing` rows were not counted, as they have no score.
     """
     names = [names] * len(SETS) if isinstance(names, str) else names
     for code in (LABELED, UNLABELED, NEGATIVE):
         kind, count = SETS[code], counts[code]
-        absent = count == 0 and (code == NEGATIVE or (code == UNLABELED and counts[NEGATIVE] > 0))
+        optional = code == NEGATIVE or (code == UNLABELED and counts[NEGATIVE] > 0)
+        absent = count == 0 and optional and code not in named
         if count < MIN_ROWS and not absent:
             rows = f"{kind} rows with a score" if missing else f"{kind} rows"
             raise InputError(f"{names[code]}: {count} {rows}; at least {MIN_ROWS} are needed")
