@@ -145,6 +145,7 @@ def estimate(
     from .estimators import Settings
     from .transform.training import TransformSettings
 
+    _check_choices(labeled_are, method, classifier)
     turned = labeled_are == "negatives"
     given = _by_set(labeled, unlabeled, negatives, labeled_are)
     features = features if score_column is None else (score_column,)
@@ -207,13 +208,26 @@ def _by_set(
     from .errors import UsageError
     from .sketch import LABELED, NEGATIVE, UNLABELED
 
-    if labeled_are not in ("positives", "negatives"):
-        raise UsageError(f"labeled_are is 'positives' or 'negatives', not {labeled_are!r}")
     if negatives is None:
         return {LABELED: labeled, UNLABELED: unlabeled}
     if labeled_are == "negatives":
         raise UsageError("known negatives go with labeled positives")
     return {LABELED: labeled, NEGATIVE: negatives, UNLABELED: unlabeled}
+
+
+def _check_choices(labeled_are: str, method: str, classifier: str) -> None:
+    """Stop where a choice is not one of those there are."""
+    from .errors import UsageError
+    from .estimators import ESTIMATORS
+    from .transform import CLASSIFIERS
+
+    for name, chosen, known in (
+        ("labeled_are", labeled_are, ("positives", "negatives")),
+        ("method", method, (*ESTIMATORS, "all")),
+        ("classifier", classifier, tuple(CLASSIFIERS)),
+    ):
+        if chosen not in known:
+            raise UsageError(f"{name} is one of {', '.join(known)}, not {chosen!r}")
 
 
 def _check_columns(given: dict[int, TableLike], drop: Sequence[str], keep: Sequence[str]) -> None:

@@ -84,9 +84,10 @@ def test_columns_go_through_whatever_they_hold(form, frames):
         punoise_api.estimate(*given, drop_columns=["none"])
 
 
-def test_what_labels_say_is_one_of_two_words(frames):
-    with pytest.raises(UsageError, match="not 'negative'"):
-        punoise_api.estimate(*frames, labeled_are="negative")
+@pytest.mark.parametrize("option", ["labeled_are", "method", "classifier"])
+def test_a_choice_is_one_of_those_there_are(frames, option):
+    with pytest.raises(UsageError, match=f"{option} is one of .* not 'negative'"):
+        punoise_api.estimate(*frames, **{option: "negative"})
 
 
 def test_the_report_of_data_frames(frames, tmp_path):
