@@ -6,8 +6,10 @@ import _thread
 import contextlib
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 ENDING = ("SIGTERM", "SIGHUP", "SIGINT")  # not all of them are on every platform
@@ -21,7 +23,8 @@ class Terminated(BaseException):
 class _State:
     held: int = 0  # parts of the code that must not be interrupted, one in another
     waiting: int | None = None  # the signal that came meanwhile
-    ending: bool = False  # the process is about to end anyway
+    raised: bool = False  # an exception is on its way up
+    over: bool = False  # the process is about to end anyway
 
 
 _state = _State()
@@ -33,34 +36,48 @@ def install() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _answer)
-    sys.unraisablehook = _raise_again
+    sys.unraisablehook = _raise_later
 
 
-def _answer(number: int, _: object) -> None:
-    if _state.ending:
+def _answer(number: int, frame: FrameType | None) -> None:
+    if _state.over or _state.raised:
         return
     if _state.held:
         _state.waiting = number
         return
-    _state.ending = True
+    if _is_inside(frame, _raise_later):  # where it would be lost for good
+        _thread.start_new_thread(_remind, (number,))
+        return
+    _state.raised = True
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise Terminated(number)
 
 
-def _raise_again(lost: Any) -> None:
+def _is_inside(frame: FrameType | None, function: Any) -> bool:
+    while frame is not None and frame.f_code is not function.__code__:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _raise_later(lost: Any) -> None:
     """An exception that came up where none can be raised, as in a destructor, is not lost."""
     if issubclass(lost.exc_type, Terminated | KeyboardInterrupt):
-        _state.ending = False
         number = lost.exc_value.args[0] if lost.exc_type is Terminated else signal.SIGINT
-        _thread.interrupt_main(number)
+        _thread.start_new_thread(_remind, (number,))
     else:
         sys.__unraisablehook__(lost)
 
 
+def _remind(number: int) -> None:
+    time.sleep(0.001)
+    _state.raised = False
+    _thread.interrupt_main(number)
+
+
 def end() -> None:
     """The process is about to end: nothing more need be said of signals."""
-    _state.ending = True
+    _state.over = True
 
 
 @contextlib.contextmanager

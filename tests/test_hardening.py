@@ -154,6 +154,24 @@ def test_two_signals_are_as_quiet_as_one(pair, tmp_path):
     assert b"Traceback" not in err
 
 
+def test_a_signal_in_a_destructor_is_answered_after_it():
+    """Nothing can be raised there, and a second signal may come while the first is put off."""
+    program = (
+        "import os, signal, time; from pu_noise_cli import main, signals\n"
+        "class Closing:\n"
+        "    def __del__(self): os.kill(os.getpid(), signal.SIGTERM)\n"
+        "real = signals._thread.start_new_thread\n"
+        "def start(*args): real(*args); os.kill(os.getpid(), signal.SIGINT)\n"
+        "signals._thread.start_new_thread = start\n"
+        "def command():\n"
+        "    Closing()\n"
+        "    for _ in range(3000): time.sleep(0.01)\n"
+        "signals.install(); raise SystemExit(main.exit_code(command))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (143, b"")
+
+
 def test_a_set_is_not_interrupted_in_the_middle(tmp_path):
     """A signal that comes between two renames is answered after the last."""
     program = (
