@@ -90,12 +90,13 @@ class Estimated:
         import numpy as np
 
         from .rows import Rows
+        from .transform.threads import ahead
 
         model = self.analysis.trained.model
         features = [column.name for column in model.encoding.columns]
         table = _table("new rows", new_rows, _column_names(new_rows) - {*features})
         rows = Rows.matched([table], features=features, wanted_by="the model")
-        scores = [model.score(chunk, threads) for chunk in rows.chunks(rows.features)]
+        scores = [found for _, found in ahead(model.score, rows.chunks(rows.features), threads)]
         frame = _frame(self.calibration, np.concatenate([[], *scores]))
         return _indexed(frame.drop(columns="posterior_labeled"), new_rows)
 

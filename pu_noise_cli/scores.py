@@ -27,6 +27,7 @@ from .sketch import SETS, FloatArray, Sketch, SketchBuilder
 from .tables import open_table, parquet_metadata
 from .transform.scoring import HonestScorer, ScoreModel
 from .transform.store import StoredModel, save_model
+from .transform.threads import ahead
 from .transform.training import check_sizes
 
 SET_NAMES = pa.array(SETS)
@@ -210,10 +211,8 @@ class WriteScores:
 
     def _scored(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, FloatArray]]:
         if isinstance(self.scorer, HonestScorer):
-            yield from self.scorer.score_all(rows, threads)
-        else:
-            for chunk in rows.chunks([*rows.features, *rows.carried]):
-                yield chunk, self.scorer.score(chunk, threads)
+            return self.scorer.score_all(rows, threads)
+        return ahead(self.scorer.score, rows.chunks([*rows.features, *rows.carried]), threads)
 
     @staticmethod
     def merge(results: Sequence[Scored]) -> Scored:

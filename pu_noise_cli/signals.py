@@ -72,7 +72,7 @@ def _raise_later(lost: Any) -> None:
 def _remind(number: int) -> None:
     time.sleep(0.001)
     _state.raised = False
-    _thread.interrupt_main(number)
+    _thread.interrupt_main(signal.Signals(number))
 
 
 def end() -> None:

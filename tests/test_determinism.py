@@ -43,7 +43,7 @@ for d in (1, 7, 8, 13, 20, 126, 400):
     weights = [rng.normal(scale=d**-0.5, size=shape).astype(np.float32) for shape in shapes]
     for model in (BaggedNetworks(*weights), Linear(rng.normal(size=d), 0.1)):
         rows = rng.normal(size=(3, d)).astype(np.float32)
-        scores = model.predict(np.repeat(rows, 700, axis=0), 1).reshape(3, 700)
+        scores = model.predict(np.repeat(rows, 700, axis=0)).reshape(3, 700)
         assert (scores == scores[:, :1]).all(), (d, type(model).__name__)
 """
 

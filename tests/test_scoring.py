@@ -143,7 +143,7 @@ def test_a_stored_model_scores_as_the_model_did(classifier, tmp_path):
     loaded = load_model("m", files[0])
     assert np.array_equal(loaded.sketch.scores, scored.sketch.scores)
     for chunk in rows.chunks(rows.features):
-        np.testing.assert_array_equal(loaded.model.score(chunk, 1), trained.model.score(chunk, 2))
+        np.testing.assert_array_equal(loaded.model.score(chunk), trained.model.score(chunk))
 
 
 @pytest.mark.parametrize("classifier", ["networks", "boosting", "logistic"])
@@ -153,5 +153,5 @@ def test_a_score_does_not_depend_on_how_the_table_is_cut(classifier, tmp_path):
     features = np.random.default_rng(0).normal(size=(9000, 20)).astype(np.float32)
     predict = trained.model.model.predict
     for cut in (1, 7, 4095, 4097, 8191):
-        parts = [predict(features[:cut], 1), predict(features[cut:], 2)]
-        np.testing.assert_array_equal(np.concatenate(parts), predict(features, 1))
+        parts = [predict(features[:cut]), predict(features[cut:])]
+        np.testing.assert_array_equal(np.concatenate(parts), predict(features))

@@ -48,7 +48,7 @@ def test_the_same_bytes_at_one_and_two_threads(name: str) -> None:
     one, two = (fit(name, training, threads) for threads in (1, 2))
     assert one.scores.tobytes() == two.scores.tobytes()
     rows = np.random.default_rng(1).normal(size=(5000, 4)).astype(np.float32)
-    assert one.model.predict(rows, 1).tobytes() == two.model.predict(rows, 2).tobytes()
+    assert one.model.predict(rows).tobytes() == two.model.predict(rows).tobytes()
     assert one.scores.tobytes() != fit(name, training, seed=2).scores.tobytes()
 
 
@@ -59,12 +59,12 @@ def test_a_stored_model_predicts_the_same(name: str) -> None:
     arrays = model.arrays()
     assert all(array.dtype != object for array in arrays.values())
     again = CLASSIFIERS[name].model.from_arrays(arrays)
-    scores = model.predict(training.features, 2)
+    scores = model.predict(training.features)
     assert scores.shape == (360,)
     assert scores.min() >= 0
     assert scores.max() <= 1
-    assert scores.tobytes() == again.predict(training.features, 2).tobytes()
-    assert len(model.predict(training.features[:0], 2)) == 0
+    assert scores.tobytes() == again.predict(training.features).tobytes()
+    assert len(model.predict(training.features[:0])) == 0
 
 
 def test_a_model_from_before_is_scored_as_it_was_trained() -> None:
@@ -73,7 +73,7 @@ def test_a_model_from_before_is_scored_as_it_was_trained() -> None:
     shapes = {"W": (3, 500), "b": (500,), "v": (500,), "c": (100,)}
     arrays = {name: rng.normal(size=shape) for name, shape in shapes.items()}
     rows = rng.normal(size=(1000, 3)).astype(np.float32)
-    scores = CLASSIFIERS["networks"].model.from_arrays(arrays).predict(rows, 1)
+    scores = CLASSIFIERS["networks"].model.from_arrays(arrays).predict(rows)
     logit = np.tanh(rows @ arrays["W"] + arrays["b"]) @ arrays["v"] / 100 + arrays["c"].mean()
     assert scores == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-6)
 
@@ -86,7 +86,7 @@ def test_the_model_ranks_new_rows_as_out_of_bag_scores_rank_old_ones(name: str) 
     assert held_out == pytest.approx(0.855, abs=0.04)  # the best possible is Φ(1.5 / √2)
     fresh = np.random.default_rng(5).normal(size=new.features.shape).astype(np.float32)
     fresh[:, 0] += 1.5 * new.labeled
-    assert auc(new.labeled, fitted.model.predict(fresh, 2)) == pytest.approx(held_out, abs=0.04)
+    assert auc(new.labeled, fitted.model.predict(fresh)) == pytest.approx(held_out, abs=0.04)
 
 
 @every_classifier
@@ -193,7 +193,7 @@ class TestScaling:
         ]
         features = np.stack(columns, axis=1)
         scaling = fit_scaling(features[:20_000])
-        scaled = scaling.apply(features, 2)
+        scaled = scaling.apply(features)
         for j, column in enumerate(features.T):
             knots = slice(*scaling.first[j : j + 2])
             expected = np.interp(column / 4, scaling.values[knots] / 4, scaling.scaled[knots])

@@ -35,7 +35,7 @@ class Training:
 class Model(Protocol):
     """A trained classifier that scores rows it has not seen and can be stored as plain arrays."""
 
-    def predict(self, features: Matrix, threads: int) -> NDArray[np.float64]:
+    def predict(self, features: Matrix) -> NDArray[np.float64]:
         """Scores in [0, 1], shape (n,), that rank as p(S=1|x) does."""
 
     def arrays(self) -> Arrays:

@@ -27,9 +27,9 @@ class Chosen:
     kind: str
     model: Model
 
-    def predict(self, features: Matrix, threads: int) -> NDArray[np.float64]:
+    def predict(self, features: Matrix) -> NDArray[np.float64]:
         """Scores in [0, 1], shape (n,)."""
-        return self.model.predict(features, threads)
+        return self.model.predict(features)
 
     def arrays(self) -> Arrays:
         """All there is to store."""

@@ -57,12 +57,12 @@ class CrossFit:
     folds: GroupFolds
     models: tuple[Model, ...]
 
-    def predict(self, features: Matrix, groups: pa.Array, threads: int) -> NDArray[np.float64]:
+    def predict(self, features: Matrix, groups: pa.Array) -> NDArray[np.float64]:
         """Scores of shape (n,), each by the model that has not seen the row's group."""
         fold = self.folds.fold(groups)
         scores = np.empty(len(features))
         for number, model in enumerate(self.models):
-            scores[fold == number] = model.predict(features[fold == number], threads)
+            scores[fold == number] = model.predict(features[fold == number])
         return scores
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import exp, factorial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import EstimationError
-from .base import Training
+from .base import Model, Progress, Training
+from .threads import in_threads
+
+Part = TypeVar("Part", bound=Model)
 
 # counts of a Poisson distribution of mean 1, each as often as it is probable: to draw by place is
 # many times as fast as to draw from the distribution
@@ -71,3 +76,23 @@ def balanced(labeled: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Weights of rows, shape (n,), that give labeled and unlabeled rows the same total, n / 2."""
     share = labeled.mean()
     return np.where(labeled, 0.5 / share, 0.5 / (1 - share))
+
+
+def out_of_fold(
+    fit: Callable[[int], Part],
+    training: Training,
+    fold: NDArray[np.intp],
+    threads: int,
+    progress: Progress,
+) -> tuple[list[Part], NDArray[np.float64]]:
+    """fit(fold) of each fold, and the scores of its rows, shape (n,), by that."""
+
+    def one(held_out: int) -> tuple[Part, NDArray[np.float64]]:
+        part = fit(held_out)
+        return part, part.predict(training.features[fold == held_out])
+
+    found = in_threads(one, range(fold.max() + 1), threads, progress)
+    scores = np.empty(len(fold))
+    for held_out, (_, its) in enumerate(found):
+        scores[fold == held_out] = its
+    return [part for part, _ in found], scores

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .base import Arrays, Fit, Matrix, Progress, Training, check_weights, register
-from .held_out import Units, balanced
-from .threads import by_chunks, in_threads
+from .held_out import Units, balanced, out_of_fold
+from .threads import by_chunks
 
 FOLDS = 5
 
@@ -22,7 +22,7 @@ class Linear:
     coefficients: NDArray[np.float64]  # (d,)
     intercept: float
 
-    def predict(self, features: Matrix, threads: int) -> NDArray[np.float64]:
+    def predict(self, features: Matrix) -> NDArray[np.float64]:
         """Scores in [0, 1], shape (n,)."""
         from scipy.special import expit
 
@@ -33,7 +33,7 @@ class Linear:
                 logit += coefficient * column
             return np.asarray(expit(logit))
 
-        return by_chunks(score, features, threads)
+        return by_chunks(score, features)
 
     def arrays(self) -> Arrays:
         """All there is to store."""
@@ -69,9 +69,6 @@ def logistic(training: Training, *, seed: int, threads: int, progress: Progress)
         model.fit(training.features[seen], labeled, sample_weight=balanced(labeled))
         return Linear(model.coef_[0].astype(np.float64), float(model.intercept_[0]))
 
-    parts = in_threads(fit, range(folds), threads, progress)
-    scores = np.empty(len(fold))
-    for held_out, part in enumerate(parts):
-        scores[fold == held_out] = part.predict(training.features[fold == held_out], threads)
+    parts, scores = out_of_fold(fit, training, fold, threads, progress)
     coefficients = np.mean([part.coefficients for part in parts], axis=0)
     return Fit(Linear(coefficients, float(np.mean([part.intercept for part in parts]))), scores)

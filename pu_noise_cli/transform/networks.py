@@ -76,9 +76,9 @@ class BaggedNetworks:
             logit[start : start + TILE] = (v @ h)[inner] + c
         return logit
 
-    def predict(self, features: Matrix, threads: int) -> NDArray[np.float64]:
+    def predict(self, features: Matrix) -> NDArray[np.float64]:
         """Scores in [0, 1], shape (n,)."""
-        return _score(by_chunks(self.mean_logit, features, threads))
+        return _score(by_chunks(self.mean_logit, features))
 
     def arrays(self) -> Arrays:
         """All there is to store."""

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .base import Arrays, Matrix
-from .threads import for_each
 
 Vector = NDArray[np.float64]
 
@@ -78,21 +77,20 @@ class Scaling:
     scaled: Vector  # (k,)
     first: NDArray[np.int64]  # (d + 1,): column j has the knots first[j]:first[j + 1]
 
-    def apply(self, features: NDArray[np.float64], threads: int = 1) -> Matrix:
+    def apply(self, features: NDArray[np.float64]) -> Matrix:
         """The scaled features, shape (n, d); missing values are at the centre, 0."""
-        return self.apply_to(list(features.T), threads)
+        return self.apply_to(list(features.T))
 
-    def apply_to(self, columns: Sequence[Vector], threads: int = 1) -> Matrix:
+    def apply_to(self, columns: Sequence[Vector]) -> Matrix:
         """The same of d columns of shape (n,), which need not lie side by side."""
         n, d = len(columns[0]), len(columns)
         if d != len(self.first) - 1:
             raise ValueError(f"{d} columns where the scaling has {len(self.first) - 1}")
         out = np.zeros((n, d), dtype=np.float32, order="F")
 
-        def scale(j: int) -> None:
-            interpolate = self._maps[j]
+        for j, interpolate in enumerate(self._maps):
             if interpolate is None:
-                return
+                continue
             for start in range(0, n, BLOCK):
                 column = columns[j][start : start + BLOCK] / 4
                 missing = np.isnan(column)
@@ -103,8 +101,6 @@ class Scaling:
                 if gaps:
                     column[missing] = 0
                 out[start : start + BLOCK, j] = column
-
-        for_each(scale, range(d), threads)
         return out
 
     @cached_property

@@ -15,6 +15,7 @@ from ..rows import Chunk, Rows
 from .base import Matrix, Model
 from .crossfit import CrossFit
 from .scaling import Scaling
+from .threads import ahead
 
 Scores = NDArray[np.float64]
 
@@ -31,19 +32,19 @@ class ScoreModel:
     skip_missing: bool = False  # of one: rows without a value have no score
     labeled_negatives: bool = False  # the classifier learned to find negatives
 
-    def features(self, chunk: Chunk, threads: int) -> Matrix:
+    def features(self, chunk: Chunk) -> Matrix:
         """The scaled features of rows, shape (n, d)."""
         assert self.scaling is not None
-        return self.scaling.apply_to(self.encoding.encode_columns(chunk), threads)
+        return self.scaling.apply_to(self.encoding.encode_columns(chunk))
 
-    def score(self, chunk: Chunk, threads: int) -> Scores:
+    def score(self, chunk: Chunk) -> Scores:
         """Scores of rows that the model was not trained on, shape (n,)."""
         if self.model is None:
             values = self.encoding.encode(chunk)[:, 0]
             if not self.skip_missing:
                 _check_known(chunk, self.encoding, values)
             return -values if self.lower_is_positive else values
-        return self.turned(self.model.predict(self.features(chunk, threads), threads))
+        return self.turned(self.model.predict(self.features(chunk)))
 
     def turned(self, scores: Scores) -> Scores:
         """Scores of a classifier, shape (n,), such that a high one means positive."""
@@ -85,18 +86,20 @@ class HonestScorer:
         """Every row in order with its score by models that saw neither it nor its group."""
         complete = len(self.places) == sum(file.rows for table in self.files for file in table)
         columns = [] if complete else rows.features
-        for chunk in rows.chunks([*columns, *rows.carried]):
+
+        def score(chunk: Chunk) -> Scores:
             if self.cross_fit is not None:
-                features = self.model.features(chunk, threads)
-                found = self.cross_fit.predict(features, rows.groups(chunk), threads)
-                yield chunk, self.model.turned(found)
-                continue
+                features = self.model.features(chunk)
+                found = self.cross_fit.predict(features, rows.groups(chunk))
+                return self.model.turned(found)
             n = chunk.batch.num_rows
-            scores = np.full(n, np.nan) if complete else self.model.score(chunk, threads)
+            scores = np.full(n, np.nan) if complete else self.model.score(chunk)
             mine = self.places[:, 0] == chunk.table
             trained_row = self.places[mine, 1] - chunk.first_row
             here = (trained_row >= 0) & (trained_row < n)
             scores[trained_row[here]] = self.scores[mine][here]
             if np.isnan(scores).any() and not self.model.skip_missing:
                 raise InputError(f"{chunk.file}: has changed while it was read")
-            yield chunk, scores
+            return scores
+
+        return ahead(score, rows.chunks([*columns, *rows.carried]), threads)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CHUNK = 4864  # rows at a time: some dozen tiles of the networks
+AHEAD = 8  # chunks in memory at a time; reading them, which one thread does, sets the pace by then
 
 
 def chunks(n: int) -> Iterator[slice]:
@@ -31,31 +33,41 @@ def _blas() -> ThreadpoolController:
 
 
 def by_chunks(
-    score: Callable[[Matrix], NDArray[np.floating[Any]]], features: Matrix, threads: int
+    score: Callable[[Matrix], NDArray[np.floating[Any]]], features: Matrix
 ) -> NDArray[np.float64]:
     """score(rows) of all rows, shape (n,), CHUNK rows at a time.
 
     What score says of a row must not depend on the other rows, nor on the row's place among them.
     """
     out = np.empty(len(features))
-
-    def fill(part: slice) -> None:
-        out[part] = score(features[part])
-
     with _blas().limit(limits=1):
-        for_each(fill, chunks(len(features)), threads)
+        for part in chunks(len(features)):
+            out[part] = score(features[part])
     return out
 
 
-def for_each(task: Callable[[Item], None], items: Iterable[Item], threads: int) -> None:
-    """Do independent tasks that write what they find."""
+def ahead(
+    task: Callable[[Item], Result], items: Iterable[Item], threads: int
+) -> Iterator[tuple[Item, Result]]:
+    """Each item with the result of its task, in order, a few items ahead of who takes them."""
     if threads == 1:
         for item in items:
-            task(item)
+            yield item, task(item)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(task, items):
-            pass
+    threads = min(threads, AHEAD)
+    waiting: deque[tuple[Item, Future[Result]]] = deque()
+    with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        try:
+            for item in items:
+                waiting.append((item, pool.submit(task, item)))
+                if len(waiting) > threads:
+                    item, future = waiting.popleft()
+                    yield item, future.result()
+            for item, future in waiting:
+                yield item, future.result()
+        finally:
+            for _, future in waiting:
+                future.cancel()
 
 
 def in_threads(

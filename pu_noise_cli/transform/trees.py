@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .base import Arrays, Fit, Matrix, Progress, Training, check_weights, register
-from .held_out import Units, balanced
+from .held_out import Units, balanced, out_of_fold
 from .threads import by_chunks, in_threads
 
 FOLDS = 5
@@ -56,9 +56,9 @@ class Trees:
 
         return np.asarray(expit(total))
 
-    def predict(self, features: Matrix, threads: int) -> NDArray[np.float64]:
+    def predict(self, features: Matrix) -> NDArray[np.float64]:
         """Scores in [0, 1], shape (n,)."""
-        return by_chunks(self.walk, features, threads)
+        return by_chunks(self.walk, features)
 
     def arrays(self) -> Arrays:
         """All there is to store."""
@@ -174,10 +174,7 @@ def boosting(training: Training, *, seed: int, threads: int, progress: Progress)
         return _all(trees, divisor=1, is_logit=True)
 
     seeds = rng.integers(2**31, size=folds).tolist()
-    parts = in_threads(fit, range(folds), threads, progress)
-    scores = np.empty(len(fold))
-    for held_out, part in enumerate(parts):
-        scores[fold == held_out] = part.predict(training.features[fold == held_out], threads)
+    parts, scores = out_of_fold(fit, training, fold, threads, progress)
     return Fit(_all(parts, divisor=folds, is_logit=True), scores)
 
 
