@@ -38,7 +38,7 @@ CLEAN = Settings(beta=1.0, purity=0.0)  # of a cluster: wrong labels have been s
 RATES = np.geomspace(0.003, 0.95, 60)  # common rates that are tried
 # Logistic regression of "labels are not typical" on benchmarks/selection.py, see Signs
 INTERCEPT, SPREAD, AUC, OPEN, MISFIT = -45.9, 1.58, 38.1, 5.74, 0.239
-CHOSEN = 1.0  # added to the log-odds, because the method was asked for
+CHOSEN = 2.5  # added to the log-odds, because the method was asked for
 WARN_FROM = 0.3  # log-odds
 NOT_TYPICAL = declare(
     "labels-not-typical",
