@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .pin_tables import PinRoles
     from .prior import Prior
     from .rows import MatchColumns, Rows
+    from .scores import Scores
+    from .sketch import Sketch
     from .tables import Table
     from .transform.training import TransformSettings
 
@@ -91,13 +93,19 @@ class LabelsOption(Common):
         "--labeled-are",
         "Input",
         "What labeled rows are; decoys are negatives. High scores mean positive all the same. "
-        "[default: positives]",
+        "[default: what the files say, else positives]",
         type=click.Choice(["positives", "negatives"]),
     )
 
     @property
     def labeled_negatives(self) -> bool:
         return self.labeled_are == "negatives"
+
+    def negatives_in(self, scores: Scores | Sketch) -> bool:
+        """Whether labeled rows are negatives: as the user says or, where nothing, the scores."""
+        if scores.labeled_negatives and self.labeled_are == "positives":
+            raise UsageError("--labeled-are positives: the scores say that theirs are negatives")
+        return scores.labeled_negatives or self.labeled_negatives
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -426,8 +434,8 @@ class PriorSource(Seeded, Strict, LabelsOption):
         default="isotonic",
     )
 
-    def read_prior(self) -> Prior:
-        """The prior that was estimated, or the user's own."""
+    def read_prior(self, scores: Scores) -> Prior:
+        """The prior that was estimated, or the user's own for some scores."""
         from .prior import Prior, read_prior
 
         if (self.prior is None) == (self.alpha is None):
@@ -436,8 +444,8 @@ class PriorSource(Seeded, Strict, LabelsOption):
             if stated := self.given("beta", "labeled_are"):
                 raise UsageError(f"{stated[0]} goes with --alpha; --prior has its own")
             return read_prior(self.prior)
-        alpha, beta = stated_shares(self.alpha, self.beta, self.labeled_negatives)
-        return Prior.stated(alpha, beta, self.labeled_negatives)
+        negatives = self.negatives_in(scores)
+        return Prior.stated(*stated_shares(self.alpha, self.beta, negatives), negatives)
 
 
 @dataclass(frozen=True, kw_only=True)

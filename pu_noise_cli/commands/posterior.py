@@ -92,10 +92,11 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     from ..thresholds import Thresholds
 
     _check_use(given)
-    prior, grading = given.read_prior(), given.grading()
+    grading = given.grading()
     may_lack_set = given.sketch is not None
     with_set = None if may_lack_set else given.model is None
     scored = Scores.open(given.scores, with_set, given.group_column)
+    prior = given.read_prior(scored)
     given.check_table_out(given.out, scored.rows)
     if given.by is not None:
         check_by(scored.rows, given.by)
@@ -287,9 +288,10 @@ def performance(given: PerformanceOptions, console: Console) -> None:
     from ..scores import Scores
 
     (check_target if is_json(given.out) else check_table_target)(given.out)
-    prior = given.read_prior()
+    scored = Scores.open(given.scores)
+    prior = given.read_prior(scored)
     with open_engine(None, given.threads, console) as engine:
-        sketch = Scores.open(given.scores).checked_sketch(engine)
+        sketch = scored.checked_sketch(engine)
     shares, notices = prior.shares(sketch)
     calibration = calibrate(sketch, shares, given.calibrator)
     found = figures(calibration, given.threshold, given.calibrator, given.seed)
