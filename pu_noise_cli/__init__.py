@@ -224,7 +224,8 @@ def _by_group(
 
     if not rows.kept:
         return None
-    ((by,), scorer) = rows.kept, analysis.trained.scorer
+    (by,) = rows.kept
+    scorer = analysis.trained.scorer
     groups = estimate_groups(rows, by, calibration, engine, DEFAULT_CALIBRATOR, scorer)
     return GroupPosteriors(groups, calibration)
 

@@ -103,9 +103,10 @@ class LabelsOption(Common):
 
     def negatives_in(self, scores: Scores | Sketch) -> bool:
         """Whether labeled rows are negatives: as the user says or, where nothing, the scores."""
-        if scores.labeled_negatives and self.labeled_are == "positives":
+        said = scores.labeled_negatives
+        if said and self.labeled_are == "positives":
             raise UsageError("--labeled-are positives: the scores say that theirs are negatives")
-        return scores.labeled_negatives or self.labeled_negatives
+        return said or self.labeled_negatives
 
 
 @dataclass(frozen=True, kw_only=True)

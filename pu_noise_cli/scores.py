@@ -35,7 +35,8 @@ SCORE_COLUMN = Encoding((Column("score", "number"),))
 # nearly so: a dictionary of their values does not pay
 UNIQUE_COLUMNS = ("id", "score", "pep", "q_value")
 WARNINGS_KEY = "punoise.warnings"  # of Parquet: what was noticed about the columns
-LABELS_KEY, NEGATIVES = "punoise.labeled_are", "negatives"  # the same, where labeled rows are that
+LABELS_KEY = "punoise.labeled_are"  # of Parquet: what labeled rows are, where that is negatives
+NEGATIVES = "negatives"
 
 
 @dataclass(frozen=True)
