@@ -394,7 +394,9 @@ class EstimationOptions(Seeded, LabelsOption):
         for name, between in (("alpha", (low, high)), ("beta", (least, most))):
             if between[0] > between[1]:
                 raise UsageError(f"--{name}-between: {between[0]:g} is above {between[1]:g}")
-        if low >= most:
+        if self.labeled_negatives and 1 - high >= most:
+            raise UsageError(f"alpha cannot be {high:g} or less where beta is at most {most:g}")
+        if not self.labeled_negatives and low >= most:
             raise UsageError(f"alpha cannot be {low:g} or more where beta is at most {most:g}")
 
 

@@ -361,6 +361,18 @@ def test_the_direction_of_the_labels_is_told_from_that_of_the_scores(punoise, tm
     assert "reversed-scores" not in {w["code"] for w in right.prior["warnings"]}
 
 
+def test_of_labeled_negatives_beta_bounds_the_share_of_negatives(punoise, tmp_path):
+    rng = np.random.default_rng(12)
+    frame = pd.DataFrame({"id": range(1200), "set": ["labeled"] * 400 + ["unlabeled"] * 800})
+    frame["score"] = np.append(rng.normal(size=400), scores(rng, 800, 0.5))
+    frame.to_csv(tmp_path / "s.tsv", sep="\t", index=False)
+    words = ("estimate-prior", "--scores", tmp_path / "s.tsv", "--labeled-are", "negatives")
+    low, high = punoise(*words, "--beta", 0.9, "--alpha-between", 0.3, 0.95).prior["alpha_ci"]
+    assert 0.3 <= low < high <= 0.95
+    refused = punoise(*words, "--beta", 0.9, "--alpha-between", 0, 0.1, expect=2)
+    assert "alpha cannot be 0.1 or less where beta is at most 0.9" in refused.err
+
+
 def test_labeled_negatives_and_known_ones_do_not_go_together():
     sketch = three(0, 0.2, 0.9)
     with pytest.raises(UsageError, match="do not go together"):
