@@ -90,6 +90,15 @@ def test_negatives_that_are_not_typical_are_told(shift, fires):
     assert fires[0] <= told <= fires[1]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_negatives_may_fit_the_unlabeled_rows_to_the_last_digit(seed):
+    rng = np.random.default_rng(seed)
+    negative = rng.integers(6, size=100).astype(float)
+    labeled = rng.integers(2, 8, size=60).astype(float)
+    sketch = Sketch.of(labeled, np.repeat(negative, 3), negative)
+    assert Mixture.of(sketch).notices() == ()
+
+
 def test_a_method_that_cannot_use_them_says_so():
     sketch = three(0, 0.2, 0.9)
     found = estimate_prior(sketch, "bound", Settings())

@@ -69,7 +69,7 @@ class Mixture:
         expected = self.expected * sizes
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = self.counts * np.log(self.counts / np.maximum(expected, TINY))
-        deviance = 2 * float(np.nansum(terms))
+        deviance = max(2 * float(np.nansum(terms)), 0.0)  # rounding may leave less
         freedom = len(self.counts) - 2
         if freedom < 1 or _normal(deviance, freedom) <= UNLIKELY:
             return ()
