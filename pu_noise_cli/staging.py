@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ PLANNED = re.compile(
     r"|(psms|peptides|proteins)\.tsv"
 )
 TEMPORARY = re.compile(r"(\..*\.)[a-z0-9_]{8}\.tmp", re.DOTALL)
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def _lock(descriptor: int, wait: bool) -> bool:
@@ -237,6 +239,7 @@ def keep_mode(temporary: str, path: Path) -> None:
 
 
 def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    with _ONE_AT_A_TIME:  # or one of two threads takes the other's 0 for what it is to put back
+        mask = os.umask(0)
+        os.umask(mask)
+        return mask

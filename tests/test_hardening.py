@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -323,6 +324,23 @@ def test_the_mode_of_an_output_is_kept(command, punoise, scores, tables, tmp_pat
     else:
         punoise("estimate-prior", "--scores", scores, "--out", out)
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
+
+
+def test_threads_that_write_files_leave_the_umask_alone(tmp_path, monkeypatch):
+    file, umask = tmp_path / "file", os.umask
+    file.touch()
+
+    def slowly(mask: int) -> int:
+        before = umask(mask)
+        time.sleep(0.001)
+        return before
+
+    before = umask(0o027)
+    monkeypatch.setattr(os, "umask", slowly)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: staging.keep_mode(str(file), tmp_path / "new"), range(40)))
+    assert umask(before) == 0o027
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
 
 
 # ---- Names
