@@ -44,12 +44,16 @@ class Bounds:
         return posterior_at(low, target_alpha), posterior_at(high, target_alpha)
 
     def widened(self, calibration: Calibration, factor: FloatArray) -> Bounds:
-        """Bounds whose distance from the estimates is so many times as large, on log-odds."""
+        """Bounds whose distance from the estimates is so many times as large, on log-odds.
+
+        One that is infinitely far from an estimate of 0 or 1 stays where it is.
+        """
 
         def pair(estimate: FloatArray, bounds: Pair) -> Pair:
             with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
                 times = [np.where(bound == estimate, 1, bound / estimate) for bound in bounds]
-                low, high = (estimate * by**factor for by in times)
+                wider = [estimate * by**factor for by in times]
+            low, high = (np.where(np.isnan(w), b, w) for w, b in zip(wider, bounds, strict=True))
             return _around(estimate, (low, high))
 
         low, high = pair(_odds(calibration.posterior), (_odds(self.own[0]), _odds(self.own[1])))

@@ -319,6 +319,19 @@ def test_bounds_are_wider_where_rows_of_a_group_are_alike(genes):
     assert shuffled < 1.3 * alone
 
 
+@pytest.mark.parametrize("calibrator", ["platt", "spline"])
+def test_bounds_by_group_are_numbers_for_every_calibrator(genes, calibrator):
+    scores, sets, gene = genes
+    calibration = calibrate(Sketch.of_rows(scores, sets), Shares(0.2, 0.9), calibrator)
+    copies = GroupCopies.of_rows(scores, sets, pa.array(list(map(str, gene))))
+    by_row, by_group = (bounds(calibration, calibrator, 0, of) for of in (None, copies))
+    for narrow, wide in zip((*by_row.lr, *by_row.own), (*by_group.lr, *by_group.own), strict=True):
+        assert not np.isnan(wide).any()
+        assert np.isinf(wide[np.isinf(narrow)]).all()
+    assert (by_group.own[0] <= by_row.own[0] + 1e-12).all()
+    assert (by_group.own[1] >= by_row.own[1] - 1e-12).all()
+
+
 def test_groups_may_come_in_any_parts(genes):
     scores, sets, gene = genes
     names = pa.array([f"gene {g}" for g in gene])
