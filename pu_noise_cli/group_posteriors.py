@@ -89,8 +89,8 @@ class GroupPosteriors:
         if self.bounds is not None:
             low, high = (bound[own] for bound in self.bounds.lr)
             shares = self.groups.shares
-            found["posterior_low"] = _bounded(lr, low, alpha, shares.alpha_low[places])
-            found["posterior_high"] = _bounded(lr, high, alpha, shares.alpha_high[places])
+            found["posterior_low"] = _bounded(lr, low, alpha, shares.alpha_low[places], -1)
+            found["posterior_high"] = _bounded(lr, high, alpha, shares.alpha_high[places], 1)
             found["evidence"] = self._evidence(places, low, high)
         return found
 
@@ -133,16 +133,19 @@ class GroupPosteriors:
         return {self.levels[i].code: found[:, i] for i in ranked}
 
 
-def _bounded(lr: FloatArray, bound: FloatArray, alpha: FloatArray, end: FloatArray) -> FloatArray:
+def _bounded(
+    lr: FloatArray, bound: FloatArray, alpha: FloatArray, end: FloatArray, side: int
+) -> FloatArray:
     """A bound on the posterior from those on the likelihood ratio and α, all of shape (n,).
 
-    The two errors are taken to be independent of each other. `end` is that of a 95 % interval.
+    The two errors are taken to be independent of each other. `end` is that of a 95 % interval, and
+    the side, -1 or 1, that on which the bounds are.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         prior = _logit(alpha)
         of_prior = ONE_OF_TWO * (_logit(end) - prior)
         error = np.hypot(np.log(bound) - np.log(lr), of_prior)
-        logit = np.log(lr) + prior + np.where(end < alpha, -error, error)
+        logit = np.log(lr) + prior + side * error
         found = 1 / (1 + np.exp(-logit))
     return np.where(np.isnan(logit), posterior_at(bound, end), found)
 

@@ -284,10 +284,21 @@ def test_bounds_hold_the_posterior_and_calls_are_told(tables, punoise, tmp_path)
 def test_bounds_are_numbers_where_likelihood_ratios_are_not():
     lr, low, high = np.array([np.inf, 0.0]), np.array([3.0, 0.0]), np.array([np.inf, 0.5])
     alpha, ends = np.full(2, 0.3), (np.full(2, 0.1), np.full(2, 0.6))
-    assert 0 < _bounded(lr, low, alpha, ends[0])[0] < 1
-    assert _bounded(lr, low, alpha, ends[0])[1] == 0
-    assert _bounded(lr, high, alpha, ends[1])[0] == 1
-    assert 0 < _bounded(lr, high, alpha, ends[1])[1] < 1
+    assert 0 < _bounded(lr, low, alpha, ends[0], -1)[0] < 1
+    assert _bounded(lr, low, alpha, ends[0], -1)[1] == 0
+    assert _bounded(lr, high, alpha, ends[1], 1)[0] == 1
+    assert 0 < _bounded(lr, high, alpha, ends[1], 1)[1] < 1
+
+
+def test_bounds_hold_the_posterior_where_the_share_of_a_group_is_certain(scores, punoise, tmp_path):
+    shares = PooledShares(*np.array([[0.2], [0.2], [0.2], [0.0]]))
+    found = groups.Groups("id", (OTHER,), np.ones((1, 3), np.int64), shares)
+    found.write(str(tmp_path / "g.tsv"))
+    given = ("--scores", scores, "--alpha", "0.2", "--by", "id", "--groups", tmp_path / "g.tsv")
+    punoise("posterior", *given, "--bounds", "--out", tmp_path / "p.tsv")
+    rows = pd.read_csv(tmp_path / "p.tsv", sep="\t")
+    assert ((rows.posterior_low <= rows.posterior) & (rows.posterior <= rows.posterior_high)).all()
+    assert (rows.posterior_low < rows.posterior).any()
 
 
 def contents(folder: Path) -> dict[str, bytes]:
