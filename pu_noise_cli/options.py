@@ -385,18 +385,20 @@ class EstimationOptions(Seeded, LabelsOption):
         return Settings(beta=self.beta, seed=self.seed, labeled_negatives=negatives, **chosen)
 
     def _check_ranges(self) -> None:
-        """Stop at what cannot be true of α and β together."""
+        """Stop at what is no range."""
         if self.beta is not None and self.beta_between is not None:
             raise UsageError("give either --beta or --beta-between, not both")
-        low, high = self.alpha_between or (0.0, 1.0)
-        known = (0.0, 1.0) if self.beta is None else (self.beta, self.beta)
-        least, most = self.beta_between or known
-        for name, between in (("alpha", (low, high)), ("beta", (least, most))):
-            if between[0] > between[1]:
+        for name, between in (("alpha", self.alpha_between), ("beta", self.beta_between)):
+            if between is not None and between[0] > between[1]:
                 raise UsageError(f"--{name}-between: {between[0]:g} is above {between[1]:g}")
-        if self.labeled_negatives and 1 - high >= most:
+
+    def check_possible(self, labeled_negatives: bool) -> None:
+        """Stop at what cannot be true of α and β together, where it is known what labels say."""
+        low, high = self.alpha_between or (0.0, 1.0)
+        _, most = self.beta_between or (0.0, 1.0 if self.beta is None else self.beta)
+        if labeled_negatives and 1 - high >= most:
             raise UsageError(f"alpha cannot be {high:g} or less where beta is at most {most:g}")
-        if not self.labeled_negatives and low >= most:
+        if not labeled_negatives and low >= most:
             raise UsageError(f"alpha cannot be {low:g} or more where beta is at most {most:g}")
 
 

@@ -427,7 +427,13 @@ def test_scores_say_that_labeled_rows_are_negatives(punoise, of_decoys, tmp_path
     punoise("merge-sketches", *sketches, "--out", tmp_path / "all.sketch")
     assert punoise("estimate-prior", "--sketch", *sketches).prior == right
     assert punoise("estimate-prior", "--sketch", tmp_path / "all.sketch").prior == right
-    # a stated alpha above beta is possible of labeled negatives only
+    # an alpha above beta is possible of labeled negatives only
+    for source in (("--scores", one), ("--sketch", tmp_path / "all.sketch")):
+        refused = punoise(
+            "estimate-prior", *source, "--alpha-between", 0, 0.1, "--beta", 0.9, expect=2
+        )
+        assert "alpha cannot be 0.1 or less" in refused.err
+        punoise("estimate-prior", *source, "--alpha-between", 0.92, 0.95, "--beta", 0.9)
     stated = ("--alpha", 0.95, "--beta", 0.9)
     found = []
     for more in ((), ("--labeled-are", "negatives")):

@@ -216,6 +216,7 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
     elif not sketches:
         if given.negatives is not None and (given.unlabeled, given.table) == (None, None):
             raise UsageError("alpha cannot be estimated without --unlabeled")
+        given.check_possible(given.labeled_negatives)
         rows = given.rows(given.by_columns)
     if given.by is not None:
         if rows is None:
@@ -234,6 +235,7 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
             return found.prior, found.sketch, groups
         sketch = merged(sketches) if scored is None else scored.checked_sketch(engine)
         negatives = given.negatives_in(sketch)
+        given.check_possible(negatives)
         notices = () if scored is None else scored.notices
         audit = None
         if scored is not None and given.verdicts:

@@ -69,6 +69,7 @@ class RunOptions(RollUpOptions, Estimating, EvidenceOptions, ByOption, ShardsOpt
         if self.alpha is None:
             if self.negatives is not None and (self.unlabeled, self.table) == (None, None):
                 raise UsageError("alpha cannot be estimated without --unlabeled: give --alpha")
+            self.check_possible(self.labeled_negatives)
             return super().request()
         if self.by is not None and (self.unlabeled, self.table) == (None, None):
             raise UsageError(f"--by {self.by}: the share of positives in a group needs --unlabeled")
