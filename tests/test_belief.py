@@ -150,6 +150,15 @@ def test_ranges_narrow_the_interval_and_say_so(sketch):
     json.dumps(known.assumed)
 
 
+def test_a_range_may_be_one_share(sketch):
+    at_beta = auto(sketch, beta_between=(0.9, 0.9))
+    assert at_beta.beta_ci == (0.9, 0.9)
+    assert at_beta.alpha == pytest.approx(auto(sketch, beta=0.9).alpha, abs=0.01)
+    at_alpha = auto(sketch, alpha_between=(0.2, 0.2))
+    assert at_alpha.alpha_ci == (0.2, 0.2)
+    assert not (*at_beta.notices, *at_alpha.notices)
+
+
 @pytest.mark.parametrize(
     "ranges",
     [

@@ -112,11 +112,15 @@ def _edges(nodes: FloatArray) -> FloatArray:
 
 
 def _inside(nodes: FloatArray, low: float, high: float) -> FloatArray:
-    """How much of each node's cell is between two shares, shape (nodes,)."""
+    """How much of each node's cell is between two shares, shape (nodes,).
+
+    All of a cell without width, or with one single share that is allowed, if that is inside.
+    """
     edges = _edges(nodes)
     width = np.diff(edges)
     inside = np.minimum(edges[1:], high) - np.maximum(edges[:-1], low)
-    return np.where(width > 0, np.clip(inside / np.maximum(width, 1e-12), 0, 1), inside >= 0)
+    part = np.clip(inside / np.maximum(width, 1e-12), 0, 1)
+    return np.where((width > 0) & (high > low), part, inside >= 0)
 
 
 def _quantiles(nodes: FloatArray, mass: FloatArray, levels: FloatArray | float) -> FloatArray:
