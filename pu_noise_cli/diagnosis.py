@@ -28,6 +28,7 @@ class Case:
     estimates: Mapping[str, Estimate] = field(default_factory=dict)  # of all methods that ran
     learned: bool = False  # the score is known to be a classifier's, not a column's
     labeled_negatives: bool = False  # all is of the class of the labeled rows, scores turned round
+    given: Sketch | None = None  # the scores before they were turned
 
     @property
     def shown(self) -> Estimate:
@@ -178,7 +179,7 @@ def _tied_scores(case: Case) -> str | None:
 
 @_check(LONE_VALUE)
 def _lone_score(case: Case) -> str | None:
-    sketch = case.sketch.mirrored() if case.labeled_negatives else case.sketch
+    sketch = case.given or case.sketch
     found = lone_value(sketch.edges, sketch.counts)
     return None if found is None else found.told("the score")
 

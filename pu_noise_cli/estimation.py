@@ -64,6 +64,7 @@ def estimate_prior(
     done for their class, and the answer turned round. Scores are `competed` where they are those of
     the best match of each spectrum.
     """
+    given = sketch
     sketch, settings = _for_labeled_class(sketch, settings)
     estimates = {
         estimator.name: _with_intervals(estimator, sketch, samples, settings)
@@ -73,7 +74,7 @@ def estimate_prior(
     answer = estimates[answering]
     if not np.isfinite([answer.alpha, answer.beta]).all():
         raise EstimationError(f"{answering} found no estimate")
-    case = Case(sketch, answer, estimates, learned, settings.labeled_negatives)
+    case = Case(sketch, answer, estimates, learned, settings.labeled_negatives, given)
     if not case.ranks_labeled_higher:  # the scores tell nothing, so nothing can be ruled out
         beta_ci = ANYTHING if settings.beta is None else answer.beta_ci
         answer = replace(answer, alpha_ci=ANYTHING, beta_ci=beta_ci, draws=None)
@@ -83,10 +84,9 @@ def estimate_prior(
         answer = informed(answer, of_class, sketch, settings)
         answering, answer = METHOD, replace(answer, notices=audit.notices(settings.seed))
         estimates[answering], case = answer, replace(case, estimate=answer)
-    alpha_max, beta_min = limits(sketch.without_negatives())
-    curve_of = estimates.get(CURVE_METHOD)
-    if curve_of is None:
-        curve_of = ESTIMATORS[CURVE_METHOD].estimate(sketch.without_negatives(), settings)
+    two_sets = sketch.without_negatives()
+    alpha_max, beta_min = limits(two_sets)
+    curve_of = estimates.get(CURVE_METHOD) or ESTIMATORS[CURVE_METHOD].estimate(two_sets, settings)
     found = Prior(
         method=answering,
         seed=settings.seed,

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from pu_noise_cli.diagnosis import Case, diagnose
-from pu_noise_cli.estimators import Estimate
+from pu_noise_cli.estimation import estimate_prior
+from pu_noise_cli.estimators import Estimate, Settings
 from pu_noise_cli.sketch import Sketch
 from pu_noise_cli.spikes import lone_in_column
 
@@ -48,6 +49,19 @@ ORDINARY = {
 def test_ordinary_scores_give_no_warning(case):
     for seed in range(20):
         assert due(*drawn(ORDINARY[case], seed, 1000 if seed % 2 else 100)) == {}, seed
+
+
+@pytest.mark.parametrize("n", [2000, 20_000])
+@pytest.mark.parametrize("labeled_negatives", [False, True])
+def test_a_lone_score_is_told_whatever_the_labels_say(n, labeled_negatives):
+    def shape(z, y, rng):
+        return np.where(rng.random(len(z)) < 0.05, -1, np.abs(z) + 0.5)
+
+    labeled, unlabeled = drawn(shape, 0, n // 2, n)
+    settings = Settings(labeled_negatives=labeled_negatives)
+    found = estimate_prior(Sketch.of(labeled, unlabeled), "bound", settings)
+    told = {notice.code: notice.message for notice in found.notices}
+    assert "have the score -1 and all others" in told["lone-value"]
 
 
 SATURATED = {
