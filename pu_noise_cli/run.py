@@ -33,7 +33,7 @@ from .rows import Rows
 from .scores import GatherGroups, Scores
 from .shards import begin, check_sharded_target
 from .signals import held
-from .staging import mark_unfinished, staged, unmark
+from .staging import is_unfinished, mark_unfinished, staged, unmark
 from .tables import MANIFEST
 from .thresholds import Thresholds
 
@@ -109,8 +109,8 @@ def run(rows: Rows, settings: RunSettings, engine: Engine, out_dir: str) -> RunO
 
 def run_sharded(rows: Rows, settings: RunSettings, engine: Engine, out_dir: str) -> RunOutput:
     """All steps into a directory, scores and posteriors as directories of shards, in place."""
-    before, marked = _manifests(out_dir), unmark(out_dir)
     with staged(out_dir) as stage:
+        before, marked = _manifests(out_dir), is_unfinished(out_dir)
         mark_unfinished(out_dir, [name.rstrip("/") for name in (*SHARDED, *DOCUMENTS)])
         try:
             result = _run(rows, settings, engine, (stage.path, Path(out_dir)), "/")

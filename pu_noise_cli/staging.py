@@ -209,12 +209,14 @@ def mark_unfinished(out_dir: str, names: Iterable[str]) -> None:
     _write_synced(Path(out_dir, UNFINISHED), json.dumps({"names": list(names)}))
 
 
-def unmark(out_dir: str) -> bool:
-    """Take the mark away; false where there was none."""
-    with contextlib.suppress(FileNotFoundError):
-        Path(out_dir, UNFINISHED).unlink()
-        return True
-    return False
+def is_unfinished(out_dir: str) -> bool:
+    """Whether a directory has the mark, of a run that is at work there or was killed."""
+    return Path(out_dir, UNFINISHED).exists()
+
+
+def unmark(out_dir: str) -> None:
+    """Take the mark away."""
+    Path(out_dir, UNFINISHED).unlink(missing_ok=True)
 
 
 def check_settled(name: str) -> None:

@@ -284,6 +284,25 @@ def test_a_sharded_run_that_was_killed_is_not_read_as_one(punoise, frames, tmp_p
     punoise(*read)
 
 
+def test_the_mark_of_a_killed_run_outlives_one_that_does_not_begin(punoise, frames, tmp_path):
+    import fcntl
+
+    for frame, name in zip(frames, "lu", strict=True):
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    pair = ["--labeled", tmp_path / "l.parquet", "--unlabeled", tmp_path / "u.parquet", *FAST]
+    out = tmp_path / "out"
+    punoise("run", *pair, "--shards", "--out-dir", out)
+    staging.mark_unfinished(str(out), ["scores", "posterior", "prior.json"])
+    commit = out / staging.COMMIT
+    commit.mkdir()
+    with open(commit / staging.LOCK, "wb") as live:
+        fcntl.flock(live, fcntl.LOCK_EX)
+        result = punoise("run", *pair, "--shards", "--out-dir", out, expect=2)
+    assert "another run writes there" in result.err
+    read = ["posterior", "--scores", out / "scores/", "--prior", out / "prior.json", "--out", "-"]
+    assert "of two runs" in punoise(*read, expect=3).err
+
+
 def test_a_provenance_knows_the_files_of_its_run(punoise, tables, tmp_path):
     out = tmp_path / "out"
     punoise("run", *tables, *FAST, "--out-dir", out)

@@ -167,13 +167,14 @@ def _write_failure(given: RunOptions, error: PunoiseError, console: Console) -> 
     """Write prior.json that says why there is no estimate, beside what an earlier run has left."""
     from .. import run
     from ..outputs import make_directory, write_json
-    from ..staging import recover, unmark
+    from ..staging import is_unfinished, recover, unmark
 
     failed = given.failed_prior(error, console)
     make_directory(given.out_dir)
     recover(given.out_dir)
-    if unmark(given.out_dir):  # of a run that was killed among its shards
+    if is_unfinished(given.out_dir):  # of a run that was killed among its shards
         run.abandon(given.out_dir)
+        unmark(given.out_dir)
     if earlier := [name for name in run.earlier_files(given.out_dir) if name != "prior.json"]:
         failed = failed.noting(f"of an earlier run, not of this one: {', '.join(earlier)}")
         console.say(f"punoise: {failed.notices[-1].message}")
