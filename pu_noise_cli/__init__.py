@@ -326,7 +326,7 @@ def _places(chunk: Chunk, by_group: GroupPosteriors | None) -> IntArray:
     """The place of each row's group, shape (n,); 0 where there are no groups."""
     import numpy as np
 
-    from .groups import group_names
+    from .rows import group_names
 
     if by_group is None:
         return np.zeros(chunk.batch.num_rows, np.int64)

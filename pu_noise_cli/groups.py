@@ -24,7 +24,7 @@ from .errors import InputError, UsageError
 from .notices import Notice, declare
 from .outputs import write_table
 from .pooling import Bins, PooledShares, pool
-from .rows import MAX_TEXT, Chunk, Rows, as_text
+from .rows import Chunk, Rows, as_text, group_names
 from .scores import Scores
 from .shards import Job
 from .sketch import (
@@ -172,15 +172,6 @@ class CountGroups:
         for part in results:
             counter.merge(part)
         return counter.found()
-
-
-def group_names(chunk: Chunk, by: str) -> pa.Array:
-    """The group of each row as text, '' where there is none."""
-    names = as_text(chunk, by)
-    long = np.asarray(pc.greater(pc.binary_length(names), MAX_TEXT))
-    if long.any():
-        raise chunk.error(by, f"has over {MAX_TEXT} bytes", int(long.argmax()))
-    return names
 
 
 @dataclass(frozen=True, eq=False)

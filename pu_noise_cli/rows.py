@@ -252,10 +252,7 @@ class Rows:
         """The group of each row of a chunk as text, or nothing where none was asked for."""
         if self.group_column is None:
             return None
-        groups = as_text(chunk, self.group_column)
-        if _longest(groups) > MAX_TEXT:
-            row = int(np.argmax(np.asarray(pc.binary_length(groups))))
-            raise chunk.error(self.group_column, f"has over {MAX_TEXT} bytes", row)
+        groups = group_names(chunk, self.group_column)
         missing = pc.equal(groups, "")
         if pc.any(missing).as_py():
             row = pc.index(missing, True).as_py()
@@ -308,6 +305,15 @@ def as_text(chunk: Chunk, column: str) -> pa.Array:
         raise InputError(
             f"{chunk.file}: column {shown(column)} of type {values.type} cannot be read as text"
         ) from error
+
+
+def group_names(chunk: Chunk, column: str) -> pa.Array:
+    """The group of each row by a column, as text, '' where there is none."""
+    names = as_text(chunk, column)
+    if _longest(names) > MAX_TEXT:
+        row = pc.index(pc.greater(pc.binary_length(names), MAX_TEXT), True).as_py()
+        raise chunk.error(column, f"has over {MAX_TEXT} bytes", row)
+    return names
 
 
 def _parse_labels(chunk: Chunk, column: str, values: Mapping[str, int]) -> NDArray[np.int8]:
