@@ -49,7 +49,7 @@ class GroupPosteriors:
     @cached_property
     def levels(self) -> list[Level]:
         """The levels of evidence at the prior of the whole, the strongest of each side first."""
-        return [] if self.grading is None else self.grading.levels(self.calibration.shares.alpha)
+        return self._levels(self.calibration.shares.alpha)
 
     @cached_property
     def needed(self) -> FloatArray:
@@ -114,12 +114,11 @@ class GroupPosteriors:
 
     def thresholds(self, lower_is_positive: bool) -> dict[str, FloatArray]:
         """For each level the score at which it begins in each group; not a number where nowhere."""
-        sketch, sign = self.calibration.sketch, -1.0 if lower_is_positive else 1.0
-        shape = (len(self.groups.names), len(self.levels))
-        found, cells = np.full(shape, np.nan), np.arange(len(sketch.edges))
-        ends = sketch.spans()
         if self.bounds is None:
             return {}
+        sketch, sign = self.calibration.sketch, -1.0 if lower_is_positive else 1.0
+        found, cells = np.full_like(self.needed, np.nan), np.arange(len(sketch.edges))
+        ends = sketch.spans()
         for place, shift in enumerate(self.groups.shares.shift):
             own = self._bins.moved(cells, np.full(len(cells), -shift))
             low, high = (bound[own] for bound in self.bounds.lr)
