@@ -232,7 +232,7 @@ def _copies(calibration: Calibration, calibrator: str) -> Sequence[Calibration]:
     shares = calibration.shares
     if not shares.draws:
         return [calibration]
-    several = [one for one in shares.spread(COPIES) if one.of_labeled_class().tell]
+    several = [one for one in shares.spread(COPIES) if one.tell]
     return [calibrate(calibration.sketch, one, calibrator) for one in several] or [calibration]
 
 
