@@ -27,7 +27,7 @@ class WriteMatchPosteriors(WritePosteriors):
     def of(cls, calibration: Calibration, columns: Columns, best: Confidence) -> WritePosteriors:
         """What writes the columns of a calibration, and those of the best matches."""
         cells, negatives = len(calibration.sketch.edges), calibration.shares.labeled_negatives
-        columns = {**columns, **{name: np.empty(cells) for name in OF_MATCHES}}
+        columns = {**columns, **{name: np.full(cells, np.nan) for name in OF_MATCHES}}
         return cls(calibration.sketch, columns, negatives, best)
 
     def arrays(self, names: Sequence[str], chunk: Chunk, scores: FloatArray) -> list[pa.Array]:

@@ -13,7 +13,6 @@ from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -130,15 +129,11 @@ class MatchFinder:
 
 def _keys(chunk: Chunk, columns: Sequence[str], prefix: str) -> Keys:
     """A number for each row that is the same where the texts of the columns are, shape (n,)."""
-    texts = [as_text(chunk, column) for column in columns]
-    joined = pc.binary_join_element_wise(prefix, *texts, JOINT)
-    coded = joined.dictionary_encode()
-    digests = (blake2b(text.encode(), digest_size=8).digest() for text in _values(coded))
+    parts = [as_text(chunk, column) for column in columns]
+    coded = pc.binary_join_element_wise(prefix, *parts, JOINT).dictionary_encode()
+    texts = coded.dictionary.to_pylist()
+    digests = (blake2b(text.encode(), digest_size=8).digest() for text in texts)
     return np.frombuffer(b"".join(digests), np.uint64)[np.asarray(coded.indices)]
-
-
-def _values(coded: pa.DictionaryArray) -> list[str]:
-    return list(coded.dictionary.to_pylist())
 
 
 # ---- Whether decoys are what wrong targets are
