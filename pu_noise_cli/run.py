@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from . import signals
 from .analysis import Analysis, Request, analyse
 from .bounds import Bounds, bounds
 from .calibration import DEFAULT_CALIBRATOR, Calibration
@@ -32,7 +33,6 @@ from .roll_up import LEVELS, PSMS, calibrated, levels, write_levels
 from .rows import Rows
 from .scores import GatherGroups, Scores
 from .shards import begin, check_sharded_target
-from .signals import held
 from .staging import is_unfinished, mark_unfinished, staged, unmark
 from .tables import MANIFEST
 from .thresholds import Thresholds
@@ -115,7 +115,7 @@ def run_sharded(rows: Rows, settings: RunSettings, engine: Engine, out_dir: str)
         try:
             result = _run(rows, settings, engine, (stage.path, Path(out_dir)), "/")
         except BaseException:
-            with held():
+            with signals.held():
                 if marked or _manifests(out_dir) != before:
                     abandon(out_dir)
                 unmark(out_dir)
@@ -146,10 +146,10 @@ def _run(
     prior, sketch = analysis.prior, analysis.sketch
     write_json(str(folder / "prior.json"), prior.to_json())
     calibration = calibrated(prior, sketch)
-    groups = _groups(rows, analysis, settings, engine)
-    if groups is not None:
-        calibration = replace(calibration, notices=(*calibration.notices, *groups.notices))
-    held = bounds(calibration, DEFAULT_CALIBRATOR, prior.seed, groups)
+    copies = _copies(rows, analysis, settings, engine)
+    if copies is not None:
+        calibration = replace(calibration, notices=(*calibration.notices, *copies.notices))
+    held = bounds(calibration, DEFAULT_CALIBRATOR, prior.seed, copies)
     thresholds = _thresholds(calibration, held, settings)
     graded = [] if thresholds is None else thresholds.graded
     request = PosteriorRequest(levels=graded, target_alpha=settings.target_alpha)
@@ -195,7 +195,7 @@ def _by_group(
     return GroupPosteriors(groups, calibration, held, settings.grading)
 
 
-def _groups(
+def _copies(
     rows: Rows, analysis: Analysis, settings: RunSettings, engine: Engine
 ) -> GroupCopies | None:
     """What bounds need to know of groups of rows that are alike; of matches only some count."""
