@@ -1,6 +1,6 @@
 """Files in: what a name says of a file's format, its bytes, and documents read whole.
 
-Only this module, tables.py and outputs.py open files.
+Which other modules open files is in docs/architecture.md.
 """
 
 from __future__ import annotations
