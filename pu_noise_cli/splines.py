@@ -20,10 +20,12 @@ def smooth_logit(some: IntArray, rows: IntArray) -> FloatArray:
     """The logit of the share of some rows among those of each cell, both of shape (cells,).
 
     It is a curve over the normal quantile of the rank, so that only the order of the cells matters.
+    Where there are no rows, it goes on as it is next to there.
     """
-    starts = _starts(rows)
-    n = np.add.reduceat(rows, starts).astype(np.float64)
-    y = np.add.reduceat(some, starts).astype(np.float64)
+    there = rows > 0
+    starts = _starts(rows[there])
+    n = np.add.reduceat(rows[there], starts).astype(np.float64)
+    y = np.add.reduceat(some[there], starts).astype(np.float64)
     place = _quantiles(n)
     fitted = _best(_basis(place), y, n)
     return np.interp(_mid_ranks(rows), _mid_ranks(n), fitted)

@@ -143,6 +143,18 @@ def test_negatives_sharpen_the_likelihood_ratio():
     assert np.mean(errors["with"]) < np.mean(errors["without"])
 
 
+def test_negatives_may_score_below_and_above_all_other_rows():
+    rng = np.random.default_rng(6)
+    plain = Sketch.of(scores(rng, 500, 1), scores(rng, 500, 0.2))
+    ends = Sketch.of(np.empty(0), np.empty(0), np.repeat([-9.0, 9.0], 300))
+    before, after = (
+        calibrate(sketch, Shares(0.2, 1.0), "spline")
+        for sketch in (plain, Sketch.merge([plain, ends]))
+    )
+    np.testing.assert_array_equal(after.posterior[1:-1], before.posterior)
+    np.testing.assert_array_equal(after.posterior[[0, -1]], before.posterior[[0, -1]])
+
+
 def test_without_unlabeled_rows_labeled_ones_and_negatives_calibrate():
     rng = np.random.default_rng(7)
     sketch = Sketch.of(scores(rng, 4000, 1), np.empty(0), rng.normal(size=4000))
