@@ -183,6 +183,18 @@ def test_too_few_scores_are_an_error(gaps, options, punoise):
     assert "labeled.csv: 17 labeled rows with a score; at least 20 are needed" in result.err
 
 
+def test_too_few_scores_are_told_of_every_source(punoise, scores, tmp_path):
+    frame = pd.read_csv(scores, sep="\t")
+    few = frame["score"].where((frame["set"] != "labeled") | (frame.groupby("set").cumcount() < 17))
+    frame.assign(score=few).to_csv(tmp_path / "few.tsv", sep="\t", index=False)
+    prior, sketch = tmp_path / "prior.json", tmp_path / "few.sketch"
+    punoise("estimate-prior", "--scores", scores, "--out", prior)
+    punoise("sketch", "--scores", tmp_path / "few.tsv", "--out", sketch)
+    report = ("report", "--scores", tmp_path / "few.tsv", "--prior", prior, "--out", tmp_path / "r")
+    for words in (report, ("estimate-prior", "--sketch", sketch)):
+        assert "17 labeled rows with a score; at least 20" in punoise(*words, expect=3).err
+
+
 def test_a_learned_score_has_no_use_for_it(tables, punoise, tmp_path):
     fast = ["--classifier", "logistic"]
     refused = punoise("estimate-prior", *tables, *fast, *SKIP, expect=2)

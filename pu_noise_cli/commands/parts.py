@@ -161,7 +161,7 @@ def merged(names: Sequence[str], enough: bool = True) -> Sketch:
         raise InputError(f"{names[0]} and the other sketches: {error}") from error
     merged = Sketch.merge(parts)
     if enough:
-        check_sizes(names[0], merged.counts.sum(0))
+        check_sizes(names[0], merged.counts.sum(0), merged.missing)
     return merged
 
 

@@ -160,7 +160,7 @@ def _read_scores(opened: Scores, labeled_negatives: bool) -> tuple[Sketch, list[
         builder.add(scores, chunk.sets)
         doubtful.add(opened.rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
     sketch = replace(builder.sketch(), labeled_negatives=opened.labeled_negatives)
-    check_sizes(opened.name, sketch.counts.sum(0))
+    check_sizes(opened.name, sketch.counts.sum(0), sketch.missing)
     return sketch, doubtful.kept
 
 
