@@ -156,6 +156,7 @@ def _parse(
         )
     except pa.ArrowInvalid as error:
         if not odd:
+            _check_utf8(shard, block, first_row)
             raise
         raise InputError(
             f"{shard.name}: row {first_row + odd[0].number} has {odd[0].actual_columns} values "
@@ -165,6 +166,17 @@ def _parse(
         proteins = pc.replace_substring(table[last], JOINT.decode(), "\t")
         table = table.set_column(columns.index(last), last, proteins)
     return table
+
+
+def _check_utf8(shard: Shard, block: bytes, first_row: int) -> None:
+    """Stop at text that is not UTF-8, of which the reader knows only the place in the block."""
+    try:
+        block.decode()
+    except UnicodeDecodeError as error:
+        row = first_row + block.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{shard.name}: row {row} is not UTF-8; convert it, e.g. with iconv -f LATIN1 -t UTF-8"
+        ) from error
 
 
 def _joined_ends(block: bytes, columns: int) -> bytes:

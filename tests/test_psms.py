@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from pu_noise_cli import pin_tables
+from pu_noise_cli.errors import InputError
 from pu_noise_cli.matches import Matches, _q_values, check_decoys
 from pu_noise_cli.tables import open_table
 from pu_noise_cli.transform import CLASSIFIERS, Training
@@ -55,6 +56,16 @@ def read(path: str, columns: list[str], coded: str | None = None) -> dict[str, l
 
 
 # Reading
+
+
+@pytest.mark.parametrize("block", [100, 1 << 19])
+def test_text_of_a_pin_file_that_is_not_utf8_is_found(block, tmp_path, monkeypatch):
+    monkeypatch.setattr(pin_tables, "BLOCK_BYTES", block)
+    lines = "\n".join(pin_lines(20)).encode().split(b"\n")
+    lines[2 + 16] = lines[2 + 16].replace(b"K.", b"\xe9.")
+    (tmp_path / "a.pin").write_bytes(b"\n".join(lines))
+    with pytest.raises(InputError, match="row 17 is not UTF-8; convert it"):
+        read(str(tmp_path / "a.pin"), ["Peptide"])
 
 
 @pytest.mark.parametrize("block", [100, 1 << 19])
