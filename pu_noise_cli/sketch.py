@@ -101,7 +101,7 @@ class Sketch:
         if len(said) > 1:
             raise InputError(
                 "only some of the scores say that their labeled rows are negatives, so they are of "
-                "different runs"
+                "different runs; give those of one"
             )
         stacked = cls(
             np.concatenate([part.edges for part in parts]),

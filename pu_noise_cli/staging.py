@@ -106,7 +106,7 @@ class Stage:
             try:
                 os.rename(self.path, self.out_dir / COMMIT)
             except OSError as error:
-                raise UsageError(f"{self.out_dir}: another run writes there") from error
+                raise _in_use(self.out_dir) from error
             _finish(self.out_dir)
 
 
@@ -124,6 +124,10 @@ def staged(out_dir: str) -> Iterator[Stage]:
             if descriptor >= 0:
                 shutil.rmtree(path, ignore_errors=True)
                 os.close(descriptor)
+
+
+def _in_use(folder: Path) -> UsageError:
+    return UsageError(f"{folder}: another run writes there; wait for it, or name another directory")
 
 
 def _new_stage(out_dir: str) -> tuple[Path, int]:
@@ -146,7 +150,7 @@ def recover(out_dir: str) -> None:
         if (folder / COMMIT).is_dir():
             with _owned(folder / COMMIT) as mine:
                 if not mine:
-                    raise UsageError(f"{out_dir}: another run writes there")
+                    raise _in_use(folder)
                 _finish(folder)
         for path in folder.iterdir():
             if STAGE.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
