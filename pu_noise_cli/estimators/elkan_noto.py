@@ -31,6 +31,5 @@ def elkan_noto(sketch: Sketch, settings: Settings) -> Estimate:
 def calibrated(sketch: Sketch) -> tuple[FloatArray, FloatArray]:
     """Labeled and all rows in each block of the isotonic regression of S on the score."""
     rows = sketch.labeled + sketch.unlabeled
-    labeled, rows = sketch.labeled[rows > 0], rows[rows > 0]  # a resampled sketch has empty cells
-    _, starts = isotonic(labeled / rows, rows)
-    return np.add.reduceat(labeled, starts), np.add.reduceat(rows, starts)
+    _, starts = isotonic(sketch.labeled / rows, rows)
+    return np.add.reduceat(sketch.labeled, starts), np.add.reduceat(rows, starts)
