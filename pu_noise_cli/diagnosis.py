@@ -283,8 +283,8 @@ def _refuted_by_auc(case: Case) -> str | None:
     if auc - 3 * case.spread <= most or not case.estimate.typical:
         return None
     return (
-        f"alpha {alpha:.3f} and beta {beta:.3f} allow an AUC of labeled against unlabeled rows "
-        f"of at most {most:.3f}, and it is {auc:.3f}"
+        f"alpha {case.shown.alpha:.3f} and beta {beta:.3f} allow an AUC of labeled against "
+        f"unlabeled rows of at most {most:.3f}, and it is {auc:.3f}"
     )
 
 
