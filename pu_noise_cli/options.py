@@ -234,6 +234,12 @@ class TableOptions(
             raise UsageError(f"{found[0].name}: holds .pin files; say so with --input-format pin")
         if found and self.table is not None and not self.labeled_negatives:
             raise UsageError("--labeled-are positives: the labeled rows of a .pin file are decoys")
+        if found and self.table is None and self.labeled_are is None:
+            raise UsageError(
+                f"{found[0].name}: a .pin file says which of its rows are decoys: give it as "
+                "--table, several as a quoted glob; or say with --labeled-are what all rows of "
+                "--labeled are"
+            )
         return PinRoles.of(found[0].name, found[0].columns) if found else None
 
     def _no_features(self, pin: PinRoles | None) -> list[str]:

@@ -203,6 +203,11 @@ def test_what_does_not_go_with_a_pin_file(options, said, pin, punoise, tmp_path)
     assert said in error
 
 
+def test_labels_of_a_pin_file_are_not_passed_over(pin, punoise, tmp_path):
+    given = ("run", "--labeled", pin, "--unlabeled", pin, "--out-dir", tmp_path / "out")
+    assert "says which of its rows are decoys" in punoise(*given, expect=2).err
+
+
 def test_matches_have_no_groups_in_a_prior_either(pin, punoise, tmp_path):
     by = ("--by", "Peptide", "--groups-out", tmp_path / "groups.tsv")
     assert "--by does not go" in punoise("estimate-prior", "--table", pin, *by, expect=2).err
