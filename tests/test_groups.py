@@ -310,7 +310,7 @@ def test_a_part_of_the_scores_takes_the_groups_of_all(tables, punoise, tmp_path)
 @pytest.mark.parametrize(
     ("more", "code", "said"),
     [
-        (["--by", "none"], 3, "no column 'none'"),
+        (["--by", "none"], 3, "no column 'none' for --by"),
         (["--by", "gene", "--target-alpha", "0.1"], 2, "leave out --target-alpha"),
         (["--by", "s"], 2, "that of the labels or the score"),
         (["--by", "gene", "--alpha", "0.2", "--strict"], 0, ""),
