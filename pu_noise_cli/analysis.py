@@ -69,7 +69,7 @@ def analyse(
         notices += check_decoys(matches, trained.telling)
     if request.stated is not None:
         seed, sample = request.estimation.seed, request.sample
-        prior = stated_prior(sketch, request.stated, seed, sample, notices)
+        prior = stated_prior(sketch, request.stated, seed, sample, notices, trained.learned)
         return Analysis(trained, sketch, prior, matches)
     samples = None
     if needs_features(request.method):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from .calibration import Shares
-from .diagnosis import Case, diagnose, missing_scores
+from .diagnosis import Case, diagnose, diagnose_stated, missing_scores
 from .errors import EstimationError, InputError, UsageError, printable
 from .estimators import (
     ESTIMATORS,
@@ -118,7 +118,12 @@ def _for_labeled_class(sketch: Sketch, settings: Settings) -> tuple[Sketch, Sett
 
 
 def stated_prior(
-    sketch: Sketch, shares: Shares, seed: int, sample: str | None, notices: Sequence[Notice]
+    sketch: Sketch,
+    shares: Shares,
+    seed: int,
+    sample: str | None,
+    notices: Sequence[Notice],
+    learned: bool = False,
 ) -> Prior:
     """What the user states of these rows instead of estimating it."""
     auc_pu = None
@@ -132,7 +137,11 @@ def stated_prior(
         answer=Estimate(shares.alpha, shares.beta),
         auc_pu=auc_pu,
         estimates={},
-        notices=(*notices, *missing_scores(sketch.missing)),
+        notices=(
+            *notices,
+            *missing_scores(sketch.missing),
+            *diagnose_stated(sketch, shares, learned),
+        ),
         curves={},
         sample=sample,
         n_negatives=sketch.n_negative or None,

@@ -26,11 +26,13 @@ from .parameters import (
 from .table_options import CarriedColumns, InputFormat, LabelValues, MissingScore, NamedTables
 
 if TYPE_CHECKING:
+    from .calibration import Shares
     from .estimators import Settings
     from .evidence import Grading
     from .pin_tables import PinRoles
     from .prior import Prior
     from .rows import MatchColumns, Rows
+    from .sketch import Sketch
     from .tables import Table
     from .transform.training import TransformSettings
 
@@ -447,6 +449,15 @@ class PriorSource(Seeded, Strict, LabelsOption):
             return read_prior(self.prior)
         alpha, beta = stated_shares(self.alpha, self.beta, self.labeled_negatives)
         return Prior.stated(alpha, beta, self.labeled_negatives)
+
+    def shares(self, prior: Prior, sketch: Sketch) -> tuple[Shares, tuple[Notice, ...]]:
+        """α and β for the rows of a sketch, with a warning where they do not go with these."""
+        from .diagnosis import diagnose_stated
+
+        shares, notices = prior.shares(sketch)
+        if self.prior is None:  # else prior.json has the warnings about the scores
+            notices = (*notices, *diagnose_stated(sketch, shares))
+        return shares, notices
 
 
 @dataclass(frozen=True, kw_only=True)

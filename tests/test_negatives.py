@@ -227,6 +227,20 @@ def test_a_stated_prior_needs_no_unlabeled_rows(punoise, files, tmp_path):
     assert json.loads((tmp_path / "perf.json").read_text())["auc"] > 0.8
 
 
+def test_a_reversed_score_is_noticed_where_alpha_is_stated(punoise, files, tmp_path):
+    tables = [*files["labeled"], *files["negatives"], "--id-column", "id", "--score-column", "a"]
+    given, out = ("run", *tables, "--alpha", 0.0441, "--out-dir"), tmp_path / "out"
+    assert "reversed-scores" not in punoise(*given, out).err
+    backwards = punoise(*given, out, "--lower-is-positive").err
+    assert "labeled rows score lower than known negatives" in backwards
+    warned = json.loads((out / "prior.json").read_text())["warnings"]
+    assert [warning["code"] for warning in warned] == ["reversed-scores"]
+    scores = ("--scores", out / "scores.parquet")
+    own = (*scores, "--alpha", 0.0441, "--out")
+    assert "reversed-scores" in punoise("posterior", *own, tmp_path / "p.tsv").err
+    assert "reversed-scores" in punoise("performance", *own, tmp_path / "p.json").err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

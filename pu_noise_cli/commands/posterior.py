@@ -102,7 +102,7 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     groups = None
     with open_engine(given.dask, given.threads, console, given.resume) as engine:
         sketch = _calibration_sketch(given, scored, engine)
-        shares, notices = prior.shares(sketch)
+        shares, notices = given.shares(prior, sketch)
         levels = [] if grading is None else grading.levels(shares.alpha)
         calibration = calibrate(sketch, shares, given.calibrator)
         request = PosteriorRequest(
@@ -290,7 +290,7 @@ def performance(given: PerformanceOptions, console: Console) -> None:
     prior = given.read_prior()
     with open_engine(None, given.threads, console) as engine:
         sketch = Scores.open(given.scores).checked_sketch(engine)
-    shares, notices = prior.shares(sketch)
+    shares, notices = given.shares(prior, sketch)
     calibration = calibrate(sketch, shares, given.calibrator)
     found = figures(calibration, given.threshold, given.calibrator, given.seed)
     if is_json(given.out):
