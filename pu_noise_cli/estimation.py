@@ -110,7 +110,10 @@ def estimate_prior(
 def _for_labeled_class(sketch: Sketch, settings: Settings) -> tuple[Sketch, Settings]:
     """The scores and settings such that labeled rows score high and α is their class's share."""
     if not sketch.n_unlabeled:
-        raise UsageError("alpha cannot be estimated without unlabeled rows: state it, with --alpha")
+        raise UsageError(
+            "alpha cannot be estimated without unlabeled rows: state it, with --alpha of 'run' or "
+            "'posterior'"
+        )
     if not settings.labeled_negatives:
         return sketch, settings
     turned = replace(settings, alpha_between=other_way(settings.alpha_between))
