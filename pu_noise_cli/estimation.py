@@ -110,7 +110,7 @@ def estimate_prior(
 def _for_labeled_class(sketch: Sketch, settings: Settings) -> tuple[Sketch, Settings]:
     """The scores and settings such that labeled rows score high and α is their class's share."""
     if not sketch.n_unlabeled:
-        raise UsageError(
+        raise InputError(
             "alpha cannot be estimated without unlabeled rows: state it, with --alpha of 'run' or "
             "'posterior'"
         )

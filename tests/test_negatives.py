@@ -227,6 +227,16 @@ def test_a_stated_prior_needs_no_unlabeled_rows(punoise, files, tmp_path):
     assert json.loads((tmp_path / "perf.json").read_text())["auc"] > 0.8
 
 
+def test_scores_without_unlabeled_rows_are_bad_input_of_an_estimate(punoise, files, tmp_path):
+    tables = [*files["labeled"], *files["negatives"], "--id-column", "id", "--score-column", "a"]
+    scores, prior = tmp_path / "scores.tsv", tmp_path / "prior.json"
+    punoise("transform", *tables, "--out", scores)
+    estimate = ("estimate-prior", "--scores", scores, "--out", prior)
+    assert "--alpha of 'run' or 'posterior'" in punoise(*estimate, expect=3).err
+    punoise(*estimate, "--on-failure", "write")
+    assert json.loads(prior.read_text())["warnings"][0]["code"] == "bad-input"
+
+
 def test_a_reversed_score_is_noticed_where_alpha_is_stated(punoise, files, tmp_path):
     tables = [*files["labeled"], *files["negatives"], "--id-column", "id", "--score-column", "a"]
     given, out = ("run", *tables, "--alpha", 0.0441, "--out-dir"), tmp_path / "out"
