@@ -121,7 +121,8 @@ def _score(
         scored = engine.gather(step, rows, "score")
     else:
         scored = engine.write(step, rows, "score", scores_out)
-    check_sizes(rows.names_of_sets, scored.sketch.counts.sum(0), scored.sketch.missing)
+    counts, missing = scored.sketch.counts.sum(0), scored.sketch.missing
+    check_sizes(rows.names_of_sets, counts, missing, rows.named_sets)
     if model_out is not None:
         write_model(StoredModel(trained.model, scored.sketch), model_out)
     return scored

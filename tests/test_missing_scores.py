@@ -183,6 +183,15 @@ def test_too_few_scores_are_an_error(gaps, options, punoise):
     assert "labeled.csv: 17 labeled rows with a score; at least 20 are needed" in result.err
 
 
+def test_negatives_without_any_score_are_an_error_and_not_left_out(options, punoise, tmp_path):
+    negatives = tmp_path / "negatives.csv"
+    names = [f"n{i}" for i in range(50)]
+    pd.DataFrame({"name": names, "score_a": np.nan}).to_csv(negatives, index=False)
+    column = ["--negatives", negatives, "--score-column", "score_a"]
+    result = punoise("estimate-prior", *options, *column, *SKIP, expect=3)
+    assert "negatives.csv: 0 negative rows with a score; at least 20" in result.err
+
+
 def test_a_learned_score_has_no_use_for_it(tables, punoise, tmp_path):
     fast = ["--classifier", "logistic"]
     refused = punoise("estimate-prior", *tables, *fast, *SKIP, expect=2)
