@@ -97,6 +97,9 @@ def transform(
 ) -> tuple[Scored, Trained]:
     """Train on the rows and score them honestly; write the scores and the model where wanted."""
     trained = _train(rows, settings, engine)
+    count = WriteScores(trained.scorer)
+    if scores_out is not None and count.skips:  # else too few would be noticed after writing
+        _check_enough(rows, engine.gather(count, rows, "count"))
     return _score(rows, trained, engine, scores_out, model_out), trained
 
 
@@ -121,11 +124,16 @@ def _score(
         scored = engine.gather(step, rows, "score")
     else:
         scored = engine.write(step, rows, "score", scores_out)
-    counts, missing = scored.sketch.counts.sum(0), scored.sketch.missing
-    check_sizes(rows.names_of_sets, counts, missing, rows.named_sets)
+    _check_enough(rows, scored)
     if model_out is not None:
         write_model(StoredModel(trained.model, scored.sketch), model_out)
     return scored
+
+
+def _check_enough(rows: Rows, scored: Scored) -> None:
+    """Stop where too few rows of a set have a score."""
+    counts, missing = scored.sketch.counts.sum(0), scored.sketch.missing
+    check_sizes(rows.names_of_sets, counts, missing, rows.named_sets)
 
 
 def train_only(rows: Rows, settings: TransformSettings, engine: Engine, out: str) -> Trained:

@@ -176,11 +176,14 @@ def test_a_code_for_missing_is_skipped_with_na(gaps, options, punoise, tmp_path)
     assert punoise("estimate-prior", *options, *SKIP, "--na", "-99").prior == expected
 
 
-def test_too_few_scores_are_an_error(gaps, options, punoise):
+def test_too_few_scores_are_an_error(gaps, options, punoise, tmp_path):
     frame = gaps[0].assign(score_a=gaps[0]["score_a"].where(gaps[0].index < 20))
     frame.to_csv(options[1], index=False)
     result = punoise("estimate-prior", *options, *SKIP, expect=3)
     assert "labeled.csv: 17 labeled rows with a score; at least 20 are needed" in result.err
+    out = tmp_path / "scores.tsv"
+    punoise("transform", *options, *SKIP, "--out", out, expect=3)
+    assert not out.exists()
 
 
 def test_negatives_without_any_score_are_an_error_and_not_left_out(options, punoise, tmp_path):
