@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -100,6 +101,15 @@ def test_a_method_that_cannot_use_them_says_so():
     assert "negatives-not-used" not in {
         notice.code for notice in estimate_prior(sketch, "auto", Settings()).notices
     }
+
+
+def test_the_warning_names_the_set_that_departs():
+    """Of a few negatives the fit makes what it needs: they depart from it, and many others not."""
+    (notice,) = Mixture.of(three(1, 0.2, 1.0, n_negative=60, shift=-1)).notices()
+    found = re.search(r"there are (\d+) (\w+) rows, \w+ than the (\d+) expected", notice.message)
+    seen, due = float(found[1]), float(found[3])
+    assert found[2] == "negative"
+    assert abs(seen - due) > 2 * np.sqrt(max(due, 1))
 
 
 # ---- Sketches and calibration
