@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from .calibration import Calibration
 from .encoding import Column, Encoding
 from .engine import Engine, RowsDone
-from .errors import InputError, UsageError
+from .errors import EstimationError, InputError, UsageError
 from .notices import Notice, declare
 from .outputs import write_table
 from .pooling import Bins, PooledShares, pool
@@ -281,6 +281,11 @@ def estimate_groups(
     """What the rows say of each group; the scorer is for rows that have no scores yet."""
     if not calibration.sketch.n_unlabeled:
         raise UsageError(f"--by {by}: the share of positives in a group needs unlabeled rows")
+    if not (shares := calibration.shares).tell:
+        raise EstimationError(
+            f"--by {by}: with an alpha of {shares.alpha:.4g} and a beta of {shares.beta:.4g} of "
+            "all rows the scores say nothing of groups"
+        )
     bins = Bins.of(calibration)
     step = CountGroups(by, calibration.sketch, bins, scorer)
     found = engine.gather(step, rows, "count")
@@ -294,8 +299,8 @@ def estimate_groups(
         notices.append(MANY_GROUPS(f"{message} estimated one by one, all others as one"))
     found = found.ordered()
     with engine.timed("pool"):
-        shares = pool(calibration, bins, found.counts, calibrator)
-    return Groups(by, (OTHER, *found.names), found.counts.sum(2), shares, tuple(notices))
+        pooled = pool(calibration, bins, found.counts, calibrator)
+    return Groups(by, (OTHER, *found.names), found.counts.sum(2), pooled, tuple(notices))
 
 
 def _large(buckets: IntArray) -> BoolArray:

@@ -338,6 +338,13 @@ def test_what_does_not_go_together_is_said(scores, punoise, tmp_path, command, m
     assert said in punoise(*given, *more, expect=code).err
 
 
+def test_scores_that_say_nothing_say_nothing_of_groups(scores, punoise, tmp_path):
+    given = ("posterior", "--scores", scores, "--alpha", 0, "--by", "id", "--out")
+    said = punoise(*given, tmp_path / "out.tsv", expect=4).err
+    assert "with an alpha of 0 and a beta of 1" in said
+    assert not (tmp_path / "out.tsv").exists()
+
+
 def test_a_sketch_knows_of_no_groups(scores, punoise, tmp_path):
     punoise("sketch", "--scores", scores, "--out", tmp_path / "s.sketch")
     given = ("--sketch", tmp_path / "s.sketch", "--by", "gene", "--groups-out", tmp_path / "g.tsv")
