@@ -194,6 +194,11 @@ class TableOptions(
             table.require(column, "--by")
         pin = self._pin(tables)
         matches = self.matches(pin)
+        if matches is not None and self.table is None and any(len(t.shards) > 1 for t in tables):
+            raise UsageError(
+                "of several files, each is taken for a run with scans of its own, so that targets "
+                "and decoys of a spectrum must be in one: give them as --table"
+            )
         features = joined(self.features)
         if self.score_column is not None:
             if features or self.transform:
@@ -242,8 +247,7 @@ class TableOptions(
         if found and self.table is None and self.labeled_are is None:
             raise UsageError(
                 f"{found[0].name}: a .pin file says which of its rows are decoys: give it as "
-                "--table, several as a quoted glob; or say with --labeled-are what all rows of "
-                "--labeled are"
+                "--table; if those of --labeled all are, and no others, say --labeled-are negatives"
             )
         return PinRoles.of(found[0].name, found[0].columns) if found else None
 

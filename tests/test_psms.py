@@ -208,6 +208,27 @@ def test_labels_of_a_pin_file_are_not_passed_over(pin, punoise, tmp_path):
     assert "says which of its rows are decoys" in punoise(*given, expect=2).err
 
 
+def test_targets_and_decoys_in_files_of_their_own_compete(pin, punoise, tmp_path):
+    header, *lines = Path(pin).read_text().splitlines(keepends=True)
+    lines = [line for line in lines if not line.startswith("DefaultDirection")]
+    for name, label in (("decoys", "-1"), ("targets", "1")):
+        mine = [line for line in lines if line.split("\t")[1] == label]
+        (tmp_path / f"{name}.pin").write_text("".join([header, *mine]))
+    common = ("--score-column", "xcorr", "--out")
+    given = ["--labeled", tmp_path / "decoys.pin", "--unlabeled", tmp_path / "targets.pin"]
+    given += ["--labeled-are", "negatives"]
+    punoise("estimate-prior", *given, *common, tmp_path / "apart.json")
+    punoise("estimate-prior", "--table", pin, *common, tmp_path / "whole.json")
+    apart, whole = (json.loads((tmp_path / f"{n}.json").read_text()) for n in ("apart", "whole"))
+    assert [apart[k] for k in ("n_labeled", "alpha")] == [whole[k] for k in ("n_labeled", "alpha")]
+    (tmp_path / "more").mkdir()
+    for part in "ab":
+        (tmp_path / "more" / f"{part}.pin").write_text((tmp_path / "decoys.pin").read_text())
+    given[1] = f"{tmp_path}/more/*.pin"
+    said = punoise("estimate-prior", *given, *common, tmp_path / "x.json", expect=2).err
+    assert "each is taken for a run with scans of its own" in said
+
+
 def test_matches_have_no_groups_in_a_prior_either(pin, punoise, tmp_path):
     by = ("--by", "Peptide", "--groups-out", tmp_path / "groups.tsv")
     assert "--by does not go" in punoise("estimate-prior", "--table", pin, *by, expect=2).err
