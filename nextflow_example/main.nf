@@ -34,6 +34,7 @@ def meta_of(row) {
         beta: row.beta ?: null,
         labeled: named(row.labeled, 'labeled'),
         unlabeled: named(row.unlabeled, 'unlabeled'),
+        negatives: row.negatives ? named(row.negatives, 'negatives') : null,
     ]
 }
 
@@ -46,17 +47,19 @@ process UNUSABLE {
     container "punoise:0.1.0"
 
     input:
-    tuple val(meta), path("${meta.labeled}"), path("${meta.unlabeled}")
+    tuple val(meta), path("${meta.labeled}"), path("${meta.unlabeled}"), path("${meta.negatives}")
 
     output:
     tuple val(meta), path('prior.json'), emit: prior
     tuple val("${task.process}"), val('punoise'), eval('punoise --version'), emit: versions_punoise, topic: versions
 
     script:
+    def known = meta.negatives ? "--negatives '${meta.negatives}'" : ''
     """
     punoise estimate-prior \\
         --labeled '${meta.labeled}' \\
         --unlabeled '${meta.unlabeled}' \\
+        ${known} \\
         --out prior.json \\
         --threads ${task.cpus} \\
         ${task.ext.args} \\
@@ -71,7 +74,7 @@ process UNUSABLE {
 
 workflow SAMPLES {
     take:
-    tables // channel: [meta, labeled, unlabeled]
+    tables // channel: [meta, labeled, unlabeled, negatives], the last [] where there are none
     ids // list: the samples in the order of the summary
 
     main:
@@ -82,8 +85,8 @@ workflow SAMPLES {
     UNUSABLE(
         tables
             .join(scores, remainder: true)
-            .filter { _meta, _labeled, _unlabeled, file -> !file }
-            .map { meta, labeled, unlabeled, _none -> [meta, labeled, unlabeled] }
+            .filter { _meta, _labeled, _unlabeled, _negatives, file -> !file }
+            .map { meta, labeled, unlabeled, negatives, _none -> [meta, labeled, unlabeled, negatives] }
     )
     priors = PUNOISE_ESTIMATEPRIOR.out.prior.mix(UNUSABLE.out.prior)
 
@@ -121,12 +124,14 @@ workflow {
     rows = read_sheet(params.samples)
     (simulated, given) = rows.split { row -> row.sample in params.simulate }
     tables = given.collect { row ->
-        [meta_of(row), file(row.labeled, checkIfExists: true), file(row.unlabeled, checkIfExists: true)]
+        def negatives = row.negatives ? file(row.negatives, checkIfExists: true) : []
+        [meta_of(row), file(row.labeled, checkIfExists: true), file(row.unlabeled, checkIfExists: true), negatives]
     }
     PUNOISE_SIMULATE(channel.fromList(simulated).map { row -> meta_of(row) })
+    without_negatives = PUNOISE_SIMULATE.out.tables.map { meta, labeled, unlabeled -> [meta, labeled, unlabeled, []] }
 
     SAMPLES(
-        channel.fromList(tables).mix(PUNOISE_SIMULATE.out.tables),
+        channel.fromList(tables).mix(without_negatives),
         rows.collect { row -> row.sample },
     )
     write_versions(PUNOISE_SIMULATE.out.versions_punoise.mix(SAMPLES.out.versions), params.outdir)

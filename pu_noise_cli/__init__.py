@@ -12,20 +12,22 @@ found.report("report.html")
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     import pyarrow as pa
 
     from .analysis import Analysis, Request
     from .calibration import Calibration
+    from .engine import Engine
     from .estimators import Estimate
+    from .group_posteriors import GroupPosteriors
     from .notices import Notice
     from .posteriors import DoubtfulRows
-    from .rows import Rows
+    from .rows import Chunk, Rows
+    from .sketch import FloatArray, IntArray
 
     TableLike: TypeAlias = pd.DataFrame | pa.Table
 
@@ -38,7 +40,8 @@ class Estimated:
     """What two tables say of α and β, and of each of their rows.
 
     `labeled`, `unlabeled` and `negatives` hold the columns of POSTERIOR (score, tau, posterior, lr,
-    fdr) for the rows of each table, in their order and with their index.
+    fdr) for the rows of each table, in their order and with their index. With `by`, `groups` holds
+    the columns of GROUPS.
     """
 
     labeled: pd.DataFrame
@@ -48,6 +51,7 @@ class Estimated:
     analysis: Analysis
     calibration: Calibration
     doubtful: DoubtfulRows
+    by_group: GroupPosteriors | None = None
 
     @property
     def answer(self) -> Estimate:
@@ -78,7 +82,15 @@ class Estimated:
     @property
     def warnings(self) -> tuple[Notice, ...]:
         """What to be wary of, as (code, message)."""
-        return (*self.analysis.prior.notices, *self.calibration.notices)
+        of_groups = () if self.by_group is None else self.by_group.groups.notices
+        return (*self.analysis.prior.notices, *self.calibration.notices, *of_groups)
+
+    @property
+    def groups(self) -> pd.DataFrame | None:
+        """What was estimated of each group of `by`: the columns of GROUPS, by its name."""
+        if self.by_group is None:
+            return None
+        return self.by_group.groups.table().to_pandas().set_index("group")
 
     @property
     def prior(self) -> dict[str, Any]:
@@ -92,12 +104,16 @@ class Estimated:
         from .rows import Rows
         from .transform.threads import ahead
 
-        model = self.analysis.trained.model
+        model, by = self.analysis.trained.model, self.rows.kept
         features = [column.name for column in model.encoding.columns]
-        table = _table("new rows", new_rows, _column_names(new_rows) - {*features})
-        rows = Rows.matched([table], features=features, wanted_by="the model")
-        scores = [found for _, found in ahead(model.score, rows.chunks(rows.features), threads)]
-        frame = _frame(self.calibration, np.concatenate([[], *scores]))
+        table = _table("new rows", new_rows, _column_names(new_rows) - {*features, *by})
+        rows = Rows.matched([table], features=features, keep=by, wanted_by="the model")
+        scores, places = [np.empty(0)], [np.empty(0, np.int64)]
+        for chunk, found in ahead(model.score, rows.chunks([*features, *by]), threads):
+            scores.append(found)
+            places.append(_places(chunk, self.by_group))
+        parts = np.concatenate(scores), np.concatenate(places)
+        frame = _frame(self.calibration, self.by_group, *parts)
         return _indexed(frame.drop(columns="posterior_labeled"), new_rows)
 
     def report(self, file: str) -> None:
@@ -109,7 +125,8 @@ class Estimated:
 
         made_of = provenance(self.rows, self.analysis.trained, {}, {})
         content = content_of_run(self.analysis.prior, self.calibration, self.doubtful, made_of)
-        write_text(str(file), render(content))
+        groups = None if self.by_group is None else self.by_group.groups
+        write_text(str(file), render(replace(content, groups=groups)))
 
 
 def estimate(
@@ -122,6 +139,7 @@ def estimate(
     drop_columns: Sequence[str] = (),
     keep_columns: Sequence[str] = (),
     group_column: str | None = None,
+    by: str | None = None,
     score_column: str | None = None,
     lower_is_positive: bool = False,
     missing_score: Literal["stop", "skip"] | None = None,
@@ -138,9 +156,10 @@ def estimate(
 ) -> Estimated:
     """α, β and posteriors from a table of labeled rows and one of unlabeled rows.
 
-    A third table may hold known negatives. The options are those of `punoise run`, and so are the
-    numbers. Tables that cannot be used raise errors.InputError, those that give no estimate
-    errors.EstimationError.
+    A third table may hold known negatives. With `by`, a column that names groups of rows, each
+    group has an α of its own, by which its rows have their posteriors. The options are those of
+    `punoise run`, and so are the numbers. Tables that cannot be used raise errors.InputError, those
+    that give no estimate errors.EstimationError.
     """
     from .analysis import Request
     from .estimators import Settings
@@ -152,8 +171,8 @@ def estimate(
     given = _by_set(labeled, unlabeled, negatives, labeled_are)
     features = features if score_column is None else (score_column,)
     _check_columns(given, drop_columns, keep_columns)
-    aside = {*drop_columns, *keep_columns} - {*features, group_column}
-    rows = _rows(given, aside, features=features, group_column=group_column)
+    aside = {*drop_columns, *keep_columns} - {*features, group_column, by}
+    rows = _rows(given, aside, by, features=features, group_column=group_column)
     settings = TransformSettings(
         classifier=classifier,
         train=False if score_column is not None else transform,
@@ -184,23 +203,51 @@ def _estimated(
     from .sketch import LABELED, NEGATIVE, UNLABELED
 
     threads = request.transform.threads
+    engine = Engine(Local(threads))
     with threadpool_limits(1, user_api="blas"):  # see blas.py
-        analysis = analyse(rows, request, Engine(Local(threads)))
+        analysis = analyse(rows, request, engine)
         calibration = calibrate(analysis.sketch, analysis.prior.shares(analysis.sketch)[0])
-        frames, doubtful = _posteriors(rows, analysis, calibration, threads)
+        by_group = _by_group(rows, analysis, calibration, engine)
+        frames, doubtful = _posteriors(rows, analysis, calibration, by_group, threads)
     of_tables = zip(given.items(), frames, strict=True)
     indexed = {code: _indexed(frame, table, keep) for (code, table), frame in of_tables}
     found = (indexed[LABELED], indexed[UNLABELED], indexed.get(NEGATIVE))
-    return Estimated(*found, rows, analysis, calibration, doubtful)
+    return Estimated(*found, rows, analysis, calibration, doubtful, by_group)
 
 
-def _rows(given: Mapping[int, TableLike], aside: Collection[str], **columns: Any) -> Rows:
-    """The rows of tables in memory, by the code of their set, without the columns set aside."""
+def _by_group(
+    rows: Rows, analysis: Analysis, calibration: Calibration, engine: Engine
+) -> GroupPosteriors | None:
+    """What scores say in each group, where a column that names groups is carried through."""
+    from .calibration import DEFAULT_CALIBRATOR
+    from .group_posteriors import GroupPosteriors
+    from .groups import estimate_groups
+
+    if not rows.kept:
+        return None
+    (by,) = rows.kept
+    scorer = analysis.trained.scorer
+    groups = estimate_groups(rows, by, calibration, engine, DEFAULT_CALIBRATOR, scorer)
+    return GroupPosteriors(groups, calibration)
+
+
+def _rows(
+    given: Mapping[int, TableLike], aside: Collection[str], by: str | None, **columns: Any
+) -> Rows:
+    """The rows of tables in memory, by the code of their set, without the columns set aside.
+
+    Of other columns, that which names groups is carried through.
+    """
+    from .groups import check_by
     from .rows import Rows
     from .sketch import SETS
 
     tables = [_table(SETS[code], table, aside) for code, table in given.items()]
-    return Rows.matched(tables, sets=list(given), **columns)
+    if by is None:
+        return Rows.matched(tables, sets=list(given), **columns)
+    rows = Rows.matched(tables, sets=list(given), keep=[by], **columns)
+    check_by(rows, by)
+    return rows
 
 
 def _by_set(
@@ -268,7 +315,11 @@ def _column_names(given: TableLike) -> set[str]:
 
 
 def _posteriors(
-    rows: Rows, analysis: Analysis, calibration: Calibration, threads: int
+    rows: Rows,
+    analysis: Analysis,
+    calibration: Calibration,
+    by_group: GroupPosteriors | None,
+    threads: int,
 ) -> tuple[list[pd.DataFrame], DoubtfulRows]:
     """The frame of each table, and the labels to check first."""
     import numpy as np
@@ -276,23 +327,48 @@ def _posteriors(
     from .posteriors import DoubtfulRows
 
     scores: list[list[Any]] = [[] for _ in rows.tables]
+    places: list[list[Any]] = [[] for _ in rows.tables]
     doubtful = DoubtfulRows(labeled_negatives=analysis.prior.labeled_negatives)
     for chunk, found in analysis.trained.scorer.score_all(rows, threads):
         scores[chunk.table].append(found)
+        places[chunk.table].append(_places(chunk, by_group))
         doubtful.add(rows.ids(chunk), found, chunk.labeled, chunk.first_row)
-    frames = [_frame(calibration, np.concatenate(part)) for part in scores]
+    frames = [
+        _frame(calibration, by_group, *map(np.concatenate, parts))
+        for parts in zip(scores, places, strict=True)
+    ]
     return [frames[0], *(f.drop(columns="posterior_labeled") for f in frames[1:])], doubtful
 
 
-def _frame(calibration: Calibration, scores: np.ndarray[Any, Any]) -> pd.DataFrame:
-    """The columns of POSTERIOR for scores of shape (n,)."""
+def _places(chunk: Chunk, by_group: GroupPosteriors | None) -> IntArray:
+    """The place of each row's group, shape (n,); 0 where there are no groups."""
+    import numpy as np
+
+    from .groups import group_names
+
+    if by_group is None:
+        return np.zeros(chunk.batch.num_rows, np.int64)
+    return by_group.groups.places(group_names(chunk, by_group.groups.by))
+
+
+def _frame(
+    calibration: Calibration,
+    by_group: GroupPosteriors | None,
+    scores: FloatArray,
+    places: IntArray,
+) -> pd.DataFrame:
+    """The columns of POSTERIOR for scores and the places of groups, both of shape (n,)."""
     import pandas as pd
 
     from .posteriors import PosteriorRequest, posterior_columns
 
     cells = calibration.sketch.cells_of(scores)
-    columns = posterior_columns(calibration, PosteriorRequest())
-    frame = pd.DataFrame({"score": scores, **{name: c[cells] for name, c in columns.items()}})
+    of_cells = posterior_columns(calibration, PosteriorRequest())
+    columns = {name: column[cells] for name, column in of_cells.items()}
+    if by_group is not None:
+        found = by_group.columns(places, cells)
+        columns = {name: found[name] for name in of_cells}
+    frame = pd.DataFrame({"score": scores, **columns})
     return frame.where(frame["score"].notna())  # nothing is known of a row without a score
 
 

@@ -13,7 +13,7 @@ from .engine import Engine
 from .errors import InputError
 from .estimation import DEFAULT_METHOD, estimate_prior, needs_features, stated_prior
 from .estimators import Samples, Settings
-from .matches import Matches, check_decoys
+from .matches import EACH_COUNTS, Matches, check_decoys
 from .outputs import write_atomically
 from .prior import Prior
 from .rows import Rows
@@ -63,7 +63,7 @@ def analyse(
 ) -> Analysis:
     """From tables to a prior, whose warnings are those of all steps."""
     trained = _train(rows, request.transform, engine, digests)
-    scored = _score(rows, trained, engine, scores_out, model_out)
+    scored = _score(rows, trained, request.transform, engine, scores_out, model_out)
     sketch, matches, notices = scored.sketch, scored.matches, trained.notices
     if matches is not None:
         notices += check_decoys(matches, trained.telling)
@@ -97,10 +97,10 @@ def transform(
 ) -> tuple[Scored, Trained]:
     """Train on the rows and score them honestly; write the scores and the model where wanted."""
     trained = _train(rows, settings, engine)
-    count = WriteScores(trained.scorer)
-    if scores_out is not None and count.skips:  # else too few would be noticed after writing
-        _check_enough(rows, engine.gather(count, rows, "count"))
-    return _score(rows, trained, engine, scores_out, model_out), trained
+    if scores_out is not None and trained.model.skip_missing:
+        # else it would be noticed after writing that too few rows have a score
+        _check_enough(rows, engine.gather(WriteScores(trained.scorer), rows, "count"))
+    return _score(rows, trained, settings, engine, scores_out, model_out), trained
 
 
 def _train(
@@ -116,10 +116,19 @@ def _train(
 
 
 def _score(
-    rows: Rows, trained: Trained, engine: Engine, scores_out: str | None, model_out: str | None
+    rows: Rows,
+    trained: Trained,
+    settings: TransformSettings,
+    engine: Engine,
+    scores_out: str | None,
+    model_out: str | None,
 ) -> Scored:
     """Score the rows honestly; write the scores and the model where wanted."""
-    step = WriteScores(trained.scorer, trained.notices)
+    notices = trained.notices
+    if settings.decoys:  # for whoever estimates from the scores
+        message = "the scores are of matches, of which each counts, the best of a spectrum or not"
+        notices += (EACH_COUNTS(message),)
+    step = WriteScores(trained.scorer, notices)
     if scores_out is None:
         scored = engine.gather(step, rows, "score")
     else:

@@ -126,7 +126,11 @@ def check_rows(*sketches: Sketch) -> None:
 
 def save_sketch(sketch: Sketch, file: BinaryIO) -> None:
     """Write a sketch."""
-    header = {"level": sketch.level} | ({"missing": sketch.missing} if sketch.missing else {})
+    header: dict[str, Any] = {"level": sketch.level}
+    if sketch.missing:
+        header["missing"] = sketch.missing
+    if sketch.labeled_negatives:
+        header["labeled_negatives"] = True
     write_archive(file, SKETCH_FORMAT, header, sketch_arrays(sketch))
 
 
@@ -137,6 +141,10 @@ def load_sketch(name: str, file: BinaryIO) -> Sketch:
         missing = header.get("missing", 0)
         if type(missing) is not int or not 0 <= missing <= MAX_ROWS:
             raise ValueError("a count of rows is wanted")
-        return replace(sketch_of(arrays, header["level"]), missing=missing)
+        negatives = header.get("labeled_negatives", False)
+        if type(negatives) is not bool:
+            raise TypeError("labeled_negatives is true or false")
+        sketch = sketch_of(arrays, header["level"])
+        return replace(sketch, missing=missing, labeled_negatives=negatives)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{name}: the sketch is damaged") from error

@@ -220,7 +220,7 @@ class Groups:
         order = np.argsort(-self.rows[1:, UNLABELED], kind="stable")[:most]
         return [int(place) + 1 for place in order]
 
-    def write(self, out: str, more: dict[str, FloatArray] | None = None) -> None:
+    def table(self, more: dict[str, FloatArray] | None = None) -> pa.RecordBatch:
         """GROUPS, with further columns of shape (groups,) where there are any; OTHER is last."""
         columns: dict[str, pa.Array] = {"group": self._set}
         columns |= {name: pa.array(self.rows[:, code]) for name, code in COUNTED.items()}
@@ -228,7 +228,11 @@ class Groups:
         columns |= {name: pa.array(v, from_pandas=True) for name, v in (more or {}).items()}
         order = pa.array([*range(1, len(self.names)), 0])
         arrays = [column.take(order) for column in columns.values()]
-        write_table(out, pa.RecordBatch.from_arrays(arrays, list(columns)))
+        return pa.RecordBatch.from_arrays(arrays, list(columns))
+
+    def write(self, out: str, more: dict[str, FloatArray] | None = None) -> None:
+        """Write GROUPS."""
+        write_table(out, self.table(more))
 
     @classmethod
     def read(cls, name: str, by: str) -> Groups:

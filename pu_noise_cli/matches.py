@@ -37,6 +37,14 @@ NOT_TYPICAL = declare(
     "made; else make decoys in another way, and keep only those that competed with targets.",
 )
 
+EACH_COUNTS = declare(
+    "each-match-counts",
+    "The scores are of peptide-spectrum matches, and estimates from them count each match, where "
+    "only the best of each spectrum should count.",
+    "Estimate from the matches themselves, as run does: estimate-prior --table search.pin. Where "
+    "spectra have one match each, add --beta 1 if decoys are certain.",
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Matches:

@@ -26,12 +26,12 @@ from .parameters import (
 from .table_options import CarriedColumns, InputFormat, LabelValues, MissingScore, NamedTables
 
 if TYPE_CHECKING:
-    from .calibration import Shares
     from .estimators import Settings
     from .evidence import Grading
     from .pin_tables import PinRoles
     from .prior import Prior
     from .rows import MatchColumns, Rows
+    from .scores import Scores
     from .sketch import Sketch
     from .tables import Table
     from .transform.training import TransformSettings
@@ -94,13 +94,20 @@ class LabelsOption(Common):
         "--labeled-are",
         "Input",
         "What labeled rows are; decoys are negatives. High scores mean positive all the same. "
-        "[default: positives]",
+        "[default: what the files say, else positives]",
         type=click.Choice(["positives", "negatives"]),
     )
 
     @property
     def labeled_negatives(self) -> bool:
         return self.labeled_are == "negatives"
+
+    def negatives_in(self, scores: Scores | Sketch) -> bool:
+        """Whether labeled rows are negatives: as the user says or, where nothing, the scores."""
+        said = scores.labeled_negatives
+        if said and self.labeled_are == "positives":
+            raise UsageError("--labeled-are positives: the scores say that theirs are negatives")
+        return said or self.labeled_negatives
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,11 +201,6 @@ class TableOptions(
             table.require(column, "--by")
         pin = self._pin(tables)
         matches = self.matches(pin)
-        if matches is not None and self.table is None and any(len(t.shards) > 1 for t in tables):
-            raise UsageError(
-                "of several files, each is taken for a run with scans of its own, so that targets "
-                "and decoys of a spectrum must be in one: give them as --table"
-            )
         features = joined(self.features)
         if self.score_column is not None:
             if features or self.transform:
@@ -400,7 +402,9 @@ class EstimationOptions(Seeded, LabelsOption):
         for name, between in (("alpha", (low, high)), ("beta", (least, most))):
             if between[0] > between[1]:
                 raise UsageError(f"--{name}-between: {between[0]:g} is above {between[1]:g}")
-        if low >= most:
+        if self.labeled_negatives and 1 - high >= most:
+            raise UsageError(f"alpha cannot be {high:g} or less where beta is at most {most:g}")
+        if not self.labeled_negatives and low >= most:
             raise UsageError(f"alpha cannot be {low:g} or more where beta is at most {most:g}")
 
 
@@ -441,8 +445,8 @@ class PriorSource(Seeded, Strict, LabelsOption):
         default="isotonic",
     )
 
-    def read_prior(self) -> Prior:
-        """The prior that was estimated, or the user's own."""
+    def read_prior(self, scores: Scores) -> Prior:
+        """The prior that was estimated, or the user's own for some scores."""
         from .prior import Prior, read_prior
 
         if (self.prior is None) == (self.alpha is None):
@@ -451,17 +455,8 @@ class PriorSource(Seeded, Strict, LabelsOption):
             if stated := self.given("beta", "labeled_are"):
                 raise UsageError(f"{stated[0]} goes with --alpha; --prior has its own")
             return read_prior(self.prior)
-        alpha, beta = stated_shares(self.alpha, self.beta, self.labeled_negatives)
-        return Prior.stated(alpha, beta, self.labeled_negatives)
-
-    def shares(self, prior: Prior, sketch: Sketch) -> tuple[Shares, tuple[Notice, ...]]:
-        """α and β for the rows of a sketch, with a warning where they do not go with these."""
-        from .diagnosis import diagnose_stated
-
-        shares, notices = prior.shares(sketch)
-        if self.prior is None:  # else prior.json has the warnings about the scores
-            notices = (*notices, *diagnose_stated(sketch, shares))
-        return shares, notices
+        negatives = self.negatives_in(scores)
+        return Prior.stated(*stated_shares(self.alpha, self.beta, negatives), negatives)
 
 
 @dataclass(frozen=True, kw_only=True)

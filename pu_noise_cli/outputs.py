@@ -109,7 +109,7 @@ def _target_format(name: str) -> Format:
 
 def is_json(name: str) -> bool:
     """Whether an output that may be a table is to be JSON."""
-    return _is_stdout(name) or ".json" in Path(name).suffixes
+    return _is_stdout(name) or ".json" in Path(name.lower()).suffixes
 
 
 def _is_stdout(name: str) -> bool:
@@ -274,7 +274,7 @@ def write_table(name: str, batch: pa.RecordBatch) -> None:
 
 def write_json(name: str, value: Any) -> None:
     """A JSON document with the keys in their order, one list of plain values to a line."""
-    compression = COMPRESSIONS.get(Path(name).suffix)
+    compression = COMPRESSIONS.get(Path(name).suffix.lower())
     # what is no UTF-8 in a name comes as a lone surrogate, for which JSON has an escape
     text = _json(value, "\n").encode("utf-8", "backslashreplace") + b"\n"
     with write_atomically(name) as file, _compressed(file, compression) as packed:

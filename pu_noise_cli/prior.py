@@ -13,7 +13,7 @@ import numpy as np
 from . import __version__
 from .calibration import Shares
 from .checked import count, finite, interval, numbers, optional, share, text
-from .errors import EstimationError, InputError
+from .errors import EstimationError, InputError, UsageError
 from .estimators import Curve, Estimate, Interval
 from .estimators.auto import CONTRADICTION
 from .files import read_json
@@ -127,6 +127,11 @@ class Prior:
         There must be an estimate.
         """
         assert self.answer is not None
+        if sketch.labeled_negatives and not self.labeled_negatives:
+            raise UsageError(
+                "the prior takes labeled rows for positives, and the scores say that theirs are "
+                "negatives: estimate it from them, or with --alpha say --labeled-are negatives"
+            )
         shares = self._shares(self.answer)
         if self.method == STATED:
             return replace(shares, of_these_rows=False), ()

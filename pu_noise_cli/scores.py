@@ -35,6 +35,8 @@ SCORE_COLUMN = Encoding((Column("score", "number"),))
 # nearly so: a dictionary of their values does not pay
 UNIQUE_COLUMNS = ("id", "score", "pep", "q_value")
 WARNINGS_KEY = "punoise.warnings"  # of Parquet: what was noticed about the columns
+LABELS_KEY = "punoise.labeled_are"  # of Parquet: what labeled rows are, where that is negatives
+NEGATIVES = "negatives"
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,15 @@ class Scores:
         except (ValueError, TypeError) as error:
             raise InputError(f"{self.name}: its metadata are damaged") from error
 
+    @property
+    def labeled_negatives(self) -> bool:
+        """Whether the files say that the labeled rows are negatives."""
+        shards = self.rows.tables[0].shards
+        said = {parquet_metadata(shard).get(LABELS_KEY) for shard in shards}
+        if said not in ({None}, {NEGATIVES}):
+            raise InputError(f"{self.name}: its files do not say the same of labeled rows")
+        return said == {NEGATIVES}
+
     def chunks(self, columns: Sequence[str] = ("score",)) -> Iterator[tuple[Chunk, FloatArray]]:
         """The rows in order with their scores, which are finite, or NaN where there is none."""
         for chunk in self.rows.chunks(columns):
@@ -93,7 +104,7 @@ class Scores:
         for chunk, scores in self.chunks():
             builder.add(scores, chunk.sets)
             done(len(scores))
-        return builder.sketch()
+        return replace(builder.sketch(), labeled_negatives=self.labeled_negatives)
 
     def checked_sketch(self, engine: Engine) -> Sketch:
         """The sketch of all scores, of which there must be enough to estimate from."""
@@ -179,10 +190,9 @@ class WriteScores:
         return hashlib.sha256(file.getvalue() + columns.encode()).hexdigest()
 
     @property
-    def skips(self) -> bool:
-        """Whether rows may have no score."""
-        scorer = self.scorer
-        return (scorer.model if isinstance(scorer, HonestScorer) else scorer).skip_missing
+    def model(self) -> ScoreModel:
+        """The model that scores, honestly or not."""
+        return self.scorer.model if isinstance(self.scorer, HonestScorer) else self.scorer
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> Scored:
         with_set = isinstance(self.scorer, HonestScorer)
@@ -190,11 +200,11 @@ class WriteScores:
             return Scored(Scores.open(job.out, with_set).sketch(done))
         builder = SketchBuilder()
         finder = None if job.part.matches is None else MatchFinder(job.part)
-        metadata = {WARNINGS_KEY: json.dumps(self.notices)} if self.notices else {}
+        metadata = _metadata(self.model, self.notices)
         schema = scores_schema(job.part, with_set).with_metadata(metadata)
         with job_writer(job, schema) as write:
             for chunk, scores in self._scored(job.part, threads):
-                bad = ~np.isfinite(scores) & ~(np.isnan(scores) & self.skips)
+                bad = ~np.isfinite(scores) & ~(np.isnan(scores) & self.model.skip_missing)
                 if bad.any():
                     row = int(bad.argmax())
                     raise chunk.error(job.part.features[0], "and the others have no score", row)
@@ -204,10 +214,12 @@ class WriteScores:
                 else:
                     finder.add(chunk, scores)
                 done(len(scores))
+        negatives = self.model.labeled_negatives
         if finder is None:
-            return Scored(builder.sketch())
-        matches = finder.found()
-        return Scored(replace(matches.sketch, missing=finder.missing), matches)
+            return Scored(replace(builder.sketch(), labeled_negatives=negatives))
+        matches, missing = finder.found(), finder.missing
+        sketch = replace(matches.sketch, missing=missing, labeled_negatives=negatives)
+        return Scored(sketch, matches)
 
     def _scored(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, FloatArray]]:
         if isinstance(self.scorer, HonestScorer):
@@ -252,6 +264,8 @@ def write_training_scores(
         parts.append((replace(rows, tables=tuple(part), sets=scorer.sets), file))
     count = missing = 0
     schema = scores_schema(rows, with_set=True)
+    if said := _metadata(scorer.model):
+        schema = schema.with_metadata(said)
     with table_writer(out, schema, UNIQUE_COLUMNS) as write:
         for part_rows, file in parts:
             seen = 0
@@ -265,6 +279,12 @@ def write_training_scores(
                 )
             count += seen
     return count, missing
+
+
+def _metadata(model: ScoreModel, notices: Sequence[Notice] = ()) -> dict[str, str]:
+    """What Parquet says of a model's scores beside the rows."""
+    said = {WARNINGS_KEY: json.dumps(notices)} if notices else {}
+    return said | ({LABELS_KEY: NEGATIVES} if model.labeled_negatives else {})
 
 
 def id_columns(columns: Sequence[str]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .errors import UsageError
+from .errors import InputError, UsageError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -71,6 +71,7 @@ class Sketch:
     counts: IntArray  # (cells, 3): rows of each set
     level: int = 0  # bits dropped from the scores; at 0 they are exact
     missing: int = 0  # further rows, which have no score
+    labeled_negatives: bool = False  # whether the scores say so of labeled rows
 
     @classmethod
     def of(
@@ -96,10 +97,17 @@ class Sketch:
         The number must be the same for all sketches that are to add up.
         """
         parts = list(sketches)
+        said = {part.labeled_negatives for part in parts}
+        if len(said) > 1:
+            raise InputError(
+                "only some of the scores say that their labeled rows are negatives, so they are of "
+                "different runs"
+            )
         stacked = cls(
             np.concatenate([part.edges for part in parts]),
             np.concatenate([part.counts for part in parts]),
             missing=sum(part.missing for part in parts),
+            labeled_negatives=True in said,
         )
         return stacked._at_level(max(part.level for part in parts))._coarsened(most)
 
@@ -224,7 +232,7 @@ class Sketch:
         edges = edges[order]
         first = np.flatnonzero(_is_first(edges))
         counts = np.add.reduceat(self.counts[order], first) if len(first) else self.counts
-        return Sketch(edges[first], counts, level, self.missing)
+        return replace(self, edges=edges[first], counts=counts, level=level)
 
     def _coarsened(self, most: int = MAX_CELLS) -> Sketch:
         """This sketch on the finest grid that leaves it at most so many cells."""

@@ -18,7 +18,7 @@ SCHEMA = pa.schema(
         *((name, pa.string()) for name in ("sample", "status", "reason")),
         *((name, pa.float64()) for name in ("alpha", "alpha_low", "alpha_high")),
         *((name, pa.float64()) for name in ("beta", "beta_low", "beta_high", "auc")),
-        *((name, pa.int64()) for name in ("n_labeled", "n_unlabeled")),
+        *((name, pa.int64()) for name in ("n_labeled", "n_unlabeled", "n_negatives")),
         ("warnings", pa.string()),
     ]
 )
@@ -68,6 +68,7 @@ def _row(file: str, prior: Prior) -> dict[str, Any]:
         "auc": prior.auc,
         "n_labeled": prior.n_labeled,
         "n_unlabeled": prior.n_unlabeled,
+        "n_negatives": prior.n_negatives,
         "warnings": _printable(",".join(notice.code for notice in prior.notices)),
     }
 

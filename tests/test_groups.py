@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 
 import numpy as np
@@ -223,6 +224,21 @@ def test_run_is_the_chain_of_single_commands(tables, punoise, tmp_path):
         assert (tmp_path / "again.tsv").read_text().splitlines() == with_levels
         assert (tmp_path / "post.tsv").read_bytes() == (out / "posterior.tsv").read_bytes()
     assert "Largest groups" in (out / "report.html").read_text()
+
+
+@pytest.mark.parametrize("form", ["parquet", "tsv"])
+def test_a_report_on_posteriors_by_group_is_of_all_rows_together(tables, punoise, tmp_path, form):
+    """They average to the groups' shares of positives, which is no reason to warn."""
+    out, page = tmp_path / "run", tmp_path / "r.html"
+    punoise("run", *tables, *BY, "--format", form, "--out-dir", out)
+    files = ("--scores", out / f"scores.{form}", "--prior", out / "prior.json", "--out", page)
+    without = punoise("report", *files).err
+    data = re.search(r'<script type="application/json"[^>]*>.*?</script>', page.read_text(), re.S)
+    assert punoise("report", *files, "--posterior", out / f"posterior.{form}").err == without
+    assert "posterior-mean-off" not in without
+    assert "those of each row's own group" in page.read_text()
+    assert data is not None
+    assert data[0] in page.read_text()
 
 
 def test_each_row_has_the_posterior_of_its_group(tables, punoise, tmp_path):

@@ -99,6 +99,38 @@ def test_a_number_is_in_its_range(frames, option, value):
         punoise_api.estimate(*frames, **{option: value})
 
 
+def test_groups_have_the_numbers_of_run(frames, punoise, tmp_path):
+    given, options = [], []
+    for frame, name in zip(frames, ("labeled", "unlabeled"), strict=True):
+        given.append(frame.assign(gene=[f"g{i % 7 % 3}" for i in range(len(frame))]))
+        given[-1].to_csv(tmp_path / f"{name}.csv", index=False)
+        options += [f"--{name}", tmp_path / f"{name}.csv"]
+    fast = ("--classifier", "logistic", "--by", "gene")
+    out, model = tmp_path / "out", tmp_path / "out" / "model.punoise"
+    punoise("run", *options, *fast, "--out-dir", out)
+    found = punoise_api.estimate(*given, classifier="logistic", by="gene")
+    theirs = pd.read_parquet(out / "groups.parquet").set_index("group")
+    pd.testing.assert_frame_equal(found.groups, theirs)
+    written = pd.read_parquet(out / "posterior.parquet")
+    for ours, name in ((found.labeled, "labeled"), (found.unlabeled, "unlabeled")):
+        rows = written[written["set"] == name].reset_index(drop=True)
+        pd.testing.assert_frame_equal(ours, rows[ours.columns])
+    new = ("--scores", tmp_path / "s.parquet", "--model", model, "--prior", out / "prior.json")
+    keep = ("--keep-columns", "gene", "--out", tmp_path / "s.parquet")
+    punoise("score", "--model", model, "--table", options[3], *keep)
+    by = ("--by", "gene", "--groups", out / "groups.parquet", "--out", tmp_path / "p.parquet")
+    punoise("posterior", *new, *by)
+    theirs, scored = pd.read_parquet(tmp_path / "p.parquet"), found.score(given[1])
+    pd.testing.assert_frame_equal(scored, theirs[scored.columns])
+    found.report(tmp_path / "r.html")
+    assert "Largest groups" in (tmp_path / "r.html").read_text()
+    assert punoise_api.estimate(*frames, classifier="logistic").groups is None
+    with pytest.raises(InputError, match="no column 'gene'"):
+        found.score(frames[1])
+    with pytest.raises(UsageError, match="not of groups"):
+        punoise_api.estimate(*given, score_column="a", by="a")
+
+
 def test_the_report_of_data_frames(frames, tmp_path):
     punoise_api.estimate(*frames, classifier="logistic").report(tmp_path / "r.html")
     assert "unlabeled rows" in (tmp_path / "r.html").read_text()

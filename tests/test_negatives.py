@@ -395,9 +395,125 @@ def test_the_direction_of_the_labels_is_told_from_that_of_the_scores(punoise, tm
     assert "reversed-scores" not in {w["code"] for w in right.prior["warnings"]}
 
 
+def test_of_labeled_negatives_beta_bounds_the_share_of_negatives(punoise, tmp_path):
+    rng = np.random.default_rng(12)
+    frame = pd.DataFrame({"id": range(1200), "set": ["labeled"] * 400 + ["unlabeled"] * 800})
+    frame["score"] = np.append(rng.normal(size=400), scores(rng, 800, 0.5))
+    frame.to_csv(tmp_path / "s.tsv", sep="\t", index=False)
+    words = ("estimate-prior", "--scores", tmp_path / "s.tsv", "--labeled-are", "negatives")
+    low, high = punoise(*words, "--beta", 0.9, "--alpha-between", 0.3, 0.95).prior["alpha_ci"]
+    assert 0.3 <= low < high <= 0.95
+    refused = punoise(*words, "--beta", 0.9, "--alpha-between", 0, 0.1, expect=2)
+    assert "alpha cannot be 0.1 or less where beta is at most 0.9" in refused.err
+
+
 def test_labeled_negatives_and_known_ones_do_not_go_together():
     sketch = three(0, 0.2, 0.9)
     with pytest.raises(UsageError, match="do not go together"):
         estimate_prior(sketch, "auto", Settings(labeled_negatives=True))
     with pytest.raises(UsageError, match="do not go together"):
         calibrate(sketch, Shares(0.8, 1.0, labeled_negatives=True))
+
+
+@pytest.fixture
+def of_decoys(tmp_path):
+    """Options that name tables of two Parquet files each; the labeled rows are negatives."""
+    rng = np.random.default_rng(13)
+    y = rng.random(900) < 0.4
+    tables = {
+        "labeled": rng.normal(size=(300, 2)),
+        "unlabeled": rng.normal(size=(900, 2)) + 2 * y[:, None],
+    }
+    for name, values in tables.items():
+        (tmp_path / name).mkdir()
+        for i, part in enumerate(np.array_split(values, 2)):
+            frame = pd.DataFrame(part, columns=["a", "b"])
+            frame.to_parquet(tmp_path / name / f"{i}.parquet")
+    named = [option for name in tables for option in (f"--{name}", tmp_path / name)]
+    return [*named, "--labeled-are", "negatives"]
+
+
+@pytest.mark.parametrize("score", [(), ("--score-column", "a")])
+def test_scores_say_that_labeled_rows_are_negatives(punoise, of_decoys, tmp_path, score):
+    one, model = tmp_path / "s.parquet", tmp_path / "m.punoise"
+    punoise("transform", *of_decoys, *score, "--out", one, "--model-out", model)
+    said = ("--scores", one, "--labeled-are", "negatives")
+    right = punoise("estimate-prior", *said).prior
+    assert right["labeled_are"] == "negatives"
+    assert punoise("estimate-prior", "--scores", one).prior == right
+    # in shards, and from sketches of them, merged or not
+    punoise("transform", *of_decoys, *score, "--out", f"{tmp_path}/shards/")
+    (tmp_path / "shards" / "labeled-1.parquet").unlink()
+    punoise("transform", *of_decoys, *score, "--out", f"{tmp_path}/shards/", "--resume")
+    assert punoise("estimate-prior", "--scores", tmp_path / "shards").prior == right
+    sketches = [tmp_path / f"{i}.sketch" for i in range(4)]
+    for file, sketch in zip(sorted((tmp_path / "shards").glob("*.parquet")), sketches, strict=True):
+        punoise("sketch", "--scores", file, "--out", sketch)
+    punoise("merge-sketches", *sketches, "--out", tmp_path / "all.sketch")
+    assert punoise("estimate-prior", "--sketch", *sketches).prior == right
+    assert punoise("estimate-prior", "--sketch", tmp_path / "all.sketch").prior == right
+    # a stated alpha above beta is possible of labeled negatives only
+    stated = ("--alpha", 0.95, "--beta", 0.9)
+    found = []
+    for more in ((), ("--labeled-are", "negatives")):
+        out = tmp_path / f"p{len(more)}.parquet"
+        punoise("posterior", "--scores", one, *stated, *more, "--out", out)
+        found.append(out.read_bytes())
+    assert found[0] == found[1]
+    punoise("performance", "--scores", one, *stated, "--threshold", 0.5)
+
+
+def test_new_rows_are_scored_by_a_model_that_knows_what_labels_say(punoise, of_decoys, tmp_path):
+    model, new = tmp_path / "m.punoise", tmp_path / "unlabeled" / "0.parquet"
+    punoise("transform", *of_decoys, "--out", tmp_path / "s.tsv", "--model-out", model)
+    stated = ("--model", model, "--alpha", 0.95, "--beta", 0.99, "--out", tmp_path / "p.tsv")
+    punoise("score", "--model", model, "--table", new, "--out", tmp_path / "new.parquet")
+    punoise("posterior", "--scores", tmp_path / "new.parquet", *stated)
+    right = (tmp_path / "p.tsv").read_bytes()
+    # text says nothing of labels, but what it is calibrated by does
+    punoise("score", "--model", model, "--table", new, "--out", tmp_path / "new.tsv")
+    error = punoise("posterior", "--scores", tmp_path / "new.tsv", *stated, expect=2).err
+    assert "say --labeled-are negatives" in error
+    said = ("--labeled-are", "negatives")
+    punoise("posterior", "--scores", tmp_path / "new.tsv", *stated, *said)
+    assert (tmp_path / "p.tsv").read_bytes() == right
+    # and so do the scores of training rows, file by file
+    punoise("train", *of_decoys, "--out", model)
+    by_file = ("score", "--model", model, "--table", new, "--set", "unlabeled")
+    punoise(*by_file, "--out", tmp_path / "0.parquet")
+    metadata = pq.read_metadata(tmp_path / "0.parquet").metadata
+    assert metadata[b"punoise.labeled_are"] == b"negatives"
+
+
+def test_what_contradicts_the_scores_is_wrong_usage(punoise, of_decoys, tmp_path):
+    one, prior = tmp_path / "s.parquet", tmp_path / "prior.json"
+    punoise("transform", *of_decoys, "--out", one)
+    wrong = ("--scores", one, "--labeled-are", "positives")
+    assert "theirs are negatives" in punoise("estimate-prior", *wrong, expect=2).err
+    stated = ("--alpha", 0.4, "--out", tmp_path / "p.tsv")
+    assert "theirs are negatives" in punoise("posterior", *wrong, *stated, expect=2).err
+    table = pq.read_table(one).replace_schema_metadata()
+    pq.write_table(table, tmp_path / "unsaid.parquet")
+    punoise("estimate-prior", "--scores", tmp_path / "unsaid.parquet", "--out", prior)
+    files = ("--scores", one, "--prior", prior)
+    for command in ("posterior", "performance", "audit", "report"):
+        error = punoise(command, *files, "--out", tmp_path / "out.tsv", expect=2).err
+        assert "the prior takes labeled rows for positives" in error
+
+
+def test_scores_that_say_different_things_of_labels_are_bad_input(punoise, of_decoys, tmp_path):
+    one, two = tmp_path / "s1.parquet", tmp_path / "s2.parquet"
+    punoise("transform", *of_decoys, "--out", one)
+    pq.write_table(pq.read_table(one).replace_schema_metadata(), two)
+    error = punoise("estimate-prior", "--scores", tmp_path / "s*.parquet", expect=3).err
+    assert "do not say the same of labeled rows" in error
+    for file in (one, two):
+        punoise("sketch", "--scores", file, "--out", file.with_suffix(".sketch"))
+    sketches = (one.with_suffix(".sketch"), two.with_suffix(".sketch"))
+    error = punoise("merge-sketches", *sketches, "--out", tmp_path / "m.sketch", expect=3).err
+    assert "only some of the scores" in error
+
+
+def test_scores_of_labeled_positives_say_nothing_of_it(punoise, tables, tmp_path):
+    punoise("transform", *tables, "--out", tmp_path / "s.parquet")
+    assert b"punoise.labeled_are" not in (tmp_path / "s.parquet").read_bytes()

@@ -208,13 +208,16 @@ def test_shards_give_exactly_what_the_whole_table_does(tmp_path):
 @needs_nextflow
 def test_tables_anywhere_and_names_with_spaces(tmp_path):
     folder, data = copied(tmp_path / "example"), tmp_path / "my data"
-    for sample, rows in (("one", 200), ("two", 5)):
-        punoise(tmp_path, f"simulate --out-dir {sample} --n-labeled {rows} --n-unlabeled 400")
-        for table in ("labeled", "unlabeled"):  # one name for both
+    for sample, rows, negatives in (("one", 200, 100), ("two", 5, 0), ("three", 200, 5)):
+        sizes = f"--n-labeled {rows} --n-unlabeled 400 --n-negatives {negatives}"
+        punoise(tmp_path, f"simulate --out-dir {sample} {sizes}")
+        for table in ("labeled", "unlabeled", *(["negatives"] if negatives else [])):
             (data / table).mkdir(parents=True, exist_ok=True)
             shutil.move(tmp_path / sample / f"{table}.csv", data / table / f"{sample}.csv")
-    lines = ["sample\tlabeled\tunlabeled"]
-    lines += [f"{s} é\t{data}/labeled/{s}.csv\t{data}/unlabeled/{s}.csv" for s in ("two", "one")]
+    lines = ["sample\tlabeled\tunlabeled\tnegatives"]
+    for s in ("two", "one", "three"):  # one name for all
+        known = "" if s == "two" else f"{data}/negatives/{s}.csv"
+        lines.append(f"{s} é\t{data}/labeled/{s}.csv\t{data}/unlabeled/{s}.csv\t{known}")
     (folder / "sheet.tsv").write_text("\n".join(lines) + "\n")
     (folder / "options.json").write_text(json.dumps({"transform": LOGISTIC}))
     nextflow(folder, "main.nf", "--samples", "sheet.tsv", "-params-file", "options.json")
@@ -222,7 +225,10 @@ def test_tables_anywhere_and_names_with_spaces(tmp_path):
     assert [(name, row["status"]) for name, row in summary.items()] == [
         ("two é", "failed"),
         ("one é", "ok"),
+        ("three é", "failed"),
     ]
+    assert summary["one é"]["n_negatives"] == "100"
+    assert summary["three é"]["reason"].startswith("negatives/three.csv: 5 negative rows")
     assert summary["two é"]["reason"].startswith("labeled/two.csv: 5 labeled rows")
     assert (folder / "results" / "one é" / "report.html").exists()
 

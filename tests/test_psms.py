@@ -117,6 +117,16 @@ def ran(pin, punoise, tmp_path):
     return result, tmp_path / "out", psms.astype(numbers)
 
 
+def test_scores_of_matches_say_so(ran, punoise):
+    """What a later command cannot know from them, it warns of: which match is the best."""
+    _, out, _ = ran
+    again = punoise("estimate-prior", "--scores", out / "scores.parquet").prior
+    assert again["labeled_are"] == "negatives"
+    assert "each-match-counts" in {warning["code"] for warning in again["warnings"]}
+    prior = json.loads((out / "prior.json").read_text())
+    assert "each-match-counts" not in {warning["code"] for warning in prior["warnings"]}
+
+
 def test_a_lab_types_one_command(ran, punoise, pin, tmp_path):
     result, out, psms = ran
     posterior = pd.read_parquet(out / "posterior.parquet")

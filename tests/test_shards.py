@@ -420,6 +420,17 @@ def test_dask_writes_the_bytes_of_the_local_run(scheduler, sharded, punoise, tmp
     assert prior.stdout == (tmp_path / "local" / "prior.json").read_text() == direct.stdout
 
 
+def test_shards_by_dask_say_that_labeled_rows_are_negatives(scheduler, sharded, tmp_path):
+    negatives = ("--labeled-are", "negatives")
+    with worker(scheduler, tmp_path, "w1"):
+        out = ("--out", f"{tmp_path}/s/", "--dask", scheduler)
+        shell("transform", *sharded, *FAST, *negatives, *out)
+        there = shell("estimate-prior", "--scores", tmp_path / "s", "--dask", scheduler)
+    local = shell("estimate-prior", "--scores", tmp_path / "s", *negatives)
+    assert json.loads(there.stdout)["labeled_are"] == "negatives"
+    assert there.stdout == local.stdout
+
+
 def test_dask_finds_the_groups_of_the_local_run(scheduler, sharded, punoise, tmp_path):
     for path in (tmp_path / "l.parquet", *(tmp_path / "u").glob("*.parquet")):
         frame = pd.read_parquet(path)

@@ -56,6 +56,11 @@ def test_a_row_holds_what_the_prior_says(punoise, write, prior):
     assert row["warnings"] == "few-rows,separable"
 
 
+def test_known_negatives_are_counted_where_there_are_some(punoise, write):
+    rows = table(punoise("summarize", write("some.json", n_negatives=40), write("none.json")).out)
+    assert [row["n_negatives"] for row in rows] == ["40", ""]
+
+
 def test_the_sample_is_the_priors_own_name_or_that_of_its_place(punoise, write):
     names = [
         write("one.json", sample="liver"),

@@ -1,5 +1,6 @@
 """Score thresholds of levels of evidence: as numbers, tables, JSON, and in the report."""
 
+import gzip
 import json
 
 import numpy as np
@@ -207,6 +208,18 @@ def test_report_draws_evidence(punoise, scores, tmp_path):
     assert "at a prior of 10.0" in page.read_text()
     punoise("report", *files, "--target-alpha", 0.1, expect=2)
     punoise("report", "--prior", prior, "--evidence", "acmg", "--out", page, expect=2)
+
+
+def test_the_case_of_a_suffix_does_not_matter(punoise, scores, tmp_path):
+    files = ("--scores", scores, "--alpha", 0.3)
+    for name in ("t.json", "t.JSON", "t.Json.GZ"):
+        graded = ("--evidence", "acmg", "--thresholds", tmp_path / name)
+        punoise("posterior", *files, *graded, "--out", tmp_path / "p.TSV")
+        punoise("performance", *files, "--threshold", 0.5, "--out", tmp_path / f"of_{name}")
+    for start in ("", "of_"):
+        plain = (tmp_path / f"{start}t.json").read_bytes()
+        assert (tmp_path / f"{start}t.JSON").read_bytes() == plain
+        assert gzip.decompress((tmp_path / f"{start}t.Json.GZ").read_bytes()) == plain
 
 
 def test_a_rule_of_ones_own_has_codes_points_and_a_source(punoise, scores, tmp_path):

@@ -130,6 +130,30 @@ def test_an_unusable_sample_does_not_stop_the_others(undisturbed):
     assert summary["blank"]["alpha"] == ""
 
 
+def test_known_negatives_come_from_the_sample_sheet(tmp_path):
+    folder = copied(tmp_path / "example")
+    command = "simulate --out-dir data --n-labeled 200 --n-unlabeled 400 --n-negatives 100"
+    subprocess.run([BIN / "punoise", *command.split(), "--quiet"], cwd=folder, check=True)
+    data = (folder / "data").rename(folder / "my data")
+    few = (data / "negatives.csv").read_text().splitlines(keepends=True)[:6]
+    (data / "few.csv").write_text("".join(few))
+    tables = "my data/labeled.csv\tmy data/unlabeled.csv"
+    negatives = {"with": "my data/negatives.csv", "without": "", "few": "my data/few.csv"}
+    lines = [f"{sample}\t{tables}\t{name}" for sample, name in negatives.items()]
+    sheet = ["sample\tlabeled\tunlabeled\tnegatives", *lines]
+    (folder / "samples.tsv").write_text("\n".join(sheet) + "\n")
+    config = json.loads((folder / "config.yaml").read_text())
+    (folder / "config.yaml").write_text(json.dumps({**config, "simulate": {}}))
+    snakemake(folder)
+    summary = read_summary(folder)
+    assert [summary[s]["n_negatives"] for s in negatives] == ["100", "", ""]
+    assert summary["few"]["reason"].startswith("my data/few.csv: 5 negative rows")
+    (data / "negatives.csv").unlink()
+    refused = start(folder)
+    assert "with: no such file: my data/negatives.csv" in refused.communicate(timeout=300)[0]
+    assert refused.returncode == 1
+
+
 def test_multiqc_shows_the_samples(undisturbed, tmp_path):
     command = [BIN / "multiqc", undisturbed / "results", "--outdir", tmp_path]
     subprocess.run(command, check=True, env=ENV, capture_output=True)

@@ -17,11 +17,13 @@ from .prior import tell_groups
 
 if TYPE_CHECKING:
     from ..bounds import Bounds
-    from ..calibration import Calibration
+    from ..calibration import Calibration, Shares
     from ..engine import Engine
     from ..evidence import Level
     from ..group_posteriors import GroupPosteriors
+    from ..notices import Notice
     from ..posteriors import Columns, PosteriorRows
+    from ..prior import Prior
     from ..scores import Scores
     from ..sketch import Sketch
     from ..thresholds import Thresholds
@@ -92,17 +94,18 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     from ..thresholds import Thresholds
 
     _check_use(given)
-    prior, grading = given.read_prior(), given.grading()
+    grading = given.grading()
     may_lack_set = given.sketch is not None
     with_set = None if may_lack_set else given.model is None
     scored = Scores.open(given.scores, with_set, given.group_column)
+    prior = given.read_prior(scored)
     given.check_table_out(given.out, scored.rows)
     if given.by is not None:
         check_by(scored.rows, given.by)
     groups = None
     with open_engine(given.dask, given.threads, console, given.resume) as engine:
         sketch = _calibration_sketch(given, scored, engine)
-        shares, notices = given.shares(prior, sketch)
+        shares, notices = _shares(given, prior, sketch)
         levels = [] if grading is None else grading.levels(shares.alpha)
         calibration = calibrate(sketch, shares, given.calibrator)
         request = PosteriorRequest(
@@ -133,6 +136,16 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     notices = (*notices, *calibration.notices, *missing_scores(found.missing))
     console.warn(notices)
     given.check_strict(notices)
+
+
+def _shares(given: PriorSource, prior: Prior, sketch: Sketch) -> tuple[Shares, tuple[Notice, ...]]:
+    """α and β for the rows of a sketch, with a warning where they do not go with these."""
+    from ..diagnosis import diagnose_stated
+
+    shares, notices = prior.shares(sketch)
+    if given.prior is None:  # else prior.json has the warnings about the scores
+        notices = (*notices, *diagnose_stated(sketch, shares))
+    return shares, notices
 
 
 def _check_use(given: PosteriorOptions) -> None:
@@ -287,10 +300,11 @@ def performance(given: PerformanceOptions, console: Console) -> None:
     from ..scores import Scores
 
     (check_target if is_json(given.out) else check_table_target)(given.out)
-    prior = given.read_prior()
+    scored = Scores.open(given.scores)
+    prior = given.read_prior(scored)
     with open_engine(None, given.threads, console) as engine:
-        sketch = Scores.open(given.scores).checked_sketch(engine)
-    shares, notices = given.shares(prior, sketch)
+        sketch = scored.checked_sketch(engine)
+    shares, notices = _shares(given, prior, sketch)
     calibration = calibrate(sketch, shares, given.calibrator)
     found = figures(calibration, given.threshold, given.calibrator, given.seed)
     if is_json(given.out):

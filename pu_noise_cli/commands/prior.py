@@ -233,6 +233,7 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
             groups = _groups(given, rows, found.prior, found.sketch, engine, scorer)
             return found.prior, found.sketch, groups
         sketch = merged(sketches) if scored is None else scored.checked_sketch(engine)
+        negatives = given.negatives_in(sketch)
         notices = () if scored is None else scored.notices
         audit = None
         if scored is not None and given.verdicts:
@@ -241,7 +242,7 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
             prior = estimate_prior(
                 sketch,
                 request.method,
-                request.estimation,
+                replace(request.estimation, labeled_negatives=negatives),
                 sample=given.sample,
                 notices=notices,
                 audit=audit,

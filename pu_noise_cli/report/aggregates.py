@@ -173,6 +173,7 @@ class PosteriorCurve:
     target_alpha: float | None  # None: the population is that of the unlabeled rows
     population: FloatArray | IntArray  # of the calibration: the unlabeled rows, or their stand-in
     alpha: float  # the share of positives in it
+    rows_by_group: bool = False  # whether rows have posteriors by their groups, which differ
 
     @property
     def other_alpha(self) -> float | None:

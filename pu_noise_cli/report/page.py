@@ -155,7 +155,12 @@ def _width_text(answer: Estimate) -> str:
 
 
 def _population_text(content: ReportContent) -> str:
-    """For which population the posteriors are, where that is not the one of the unlabeled rows."""
+    """For which population the posteriors are, where that is not the one of all unlabeled rows."""
+    if content.by_score.rows_by_group:
+        return (
+            '<p class="notice">The posteriors in the table of rows are those of each row\'s own '
+            "group (<code>--by</code>); the charts here are of all rows together.</p>"
+        )
     target = content.by_score.target_alpha
     if target is None:
         return ""

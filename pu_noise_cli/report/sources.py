@@ -159,7 +159,7 @@ def _read_scores(opened: Scores, labeled_negatives: bool) -> tuple[Sketch, list[
     for chunk, scores in opened.chunks([*opened.rows.id_columns, "score"]):
         builder.add(scores, chunk.sets)
         doubtful.add(opened.rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
-    sketch = builder.sketch()
+    sketch = replace(builder.sketch(), labeled_negatives=opened.labeled_negatives)
     check_sizes(opened.name, sketch.counts.sum(0))
     return sketch, doubtful.kept
 

@@ -28,10 +28,14 @@ def as_written(
     """The calibration that a POSTERIOR file holds, and its posteriors in their own population.
 
     Its rows must be those of the sketch. Posteriors for another population are turned back by
-    Bayes' rule for the calibration, which is about the population of the unlabeled rows.
+    Bayes' rule for the calibration, which is about the population of the unlabeled rows. Those by
+    group are not functions of the score: then the calibration stays that of all rows together.
     """
     found, target_alpha = _read(table, calibration.sketch)
     posterior, alpha = found["posterior"], calibration.shares.alpha
+    if (np.diff(posterior) < -SAME).any():  # in one population it never falls as the score rises
+        of_all = PosteriorCurve.of(calibration, bounds=bounds_on_posterior(calibration, seed))
+        return calibration, replace(of_all, rows_by_group=True)
     notices = [notice for notice in calibration.notices if notice.code != MEAN_OFF.code]
     lr = calibration.lr
     if target_alpha is not None:

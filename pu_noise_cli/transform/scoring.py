@@ -30,7 +30,7 @@ class ScoreModel:
     model: Model | None = None
     lower_is_positive: bool = False  # of a column used as the score
     skip_missing: bool = False  # of one: rows without a value have no score
-    labeled_negatives: bool = False  # the classifier learned to find negatives
+    labeled_negatives: bool = False  # labeled rows are; a classifier learned to find them
 
     def features(self, chunk: Chunk) -> Matrix:
         """The scaled features of rows, shape (n, d)."""

@@ -78,10 +78,10 @@ def load_model(name: str, file: BinaryIO) -> StoredModel:
     """Read a model back; whatever is not one is an input error."""
     header, arrays = read_archive(name, file, FORMAT, lambda key: bool(ARRAY.fullmatch(key)))
     try:
-        sketch = None
+        model, sketch = _score_model(header, arrays), None
         if "level" in header:
             sketch = sketch_of(_part(arrays, "sketch."), header["level"])
-        model = _score_model(header, arrays)
+            sketch = replace(sketch, labeled_negatives=model.labeled_negatives)
         scorer = _scorer(header, arrays, model) if "files" in header else None
         return StoredModel(model, sketch, scorer)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
@@ -91,18 +91,20 @@ def load_model(name: str, file: BinaryIO) -> StoredModel:
 def _score_model(header: dict[str, Any], arrays: Arrays) -> ScoreModel:
     encoding = Encoding.from_json(header["encoding"])
     kind, turned = header["classifier"], header["lower_is_positive"]
-    skip = header.get("skip_missing", False)
-    if type(turned) is not bool or type(skip) is not bool:
-        raise TypeError("lower_is_positive and skip_missing are true or false")
+    skip, negatives = (header.get(key, False) for key in ("skip_missing", "labeled_negatives"))
+    if not {type(turned), type(skip), type(negatives)} <= {bool}:
+        raise TypeError("lower_is_positive, skip_missing and labeled_negatives are true or false")
     if kind is None:
         if [column.kind for column in encoding.columns] != ["number"]:
             raise ValueError("the score is one column of numbers")
-        return ScoreModel(encoding, lower_is_positive=turned, skip_missing=skip)
+        return ScoreModel(
+            encoding,
+            lower_is_positive=turned,
+            skip_missing=skip,
+            labeled_negatives=negatives,
+        )
     scaling = Scaling.from_arrays(_part(arrays, "scaling."))
     scaling.check(len(encoding.feature_names))
-    negatives = header.get("labeled_negatives", False)
-    if type(negatives) is not bool:
-        raise TypeError("labeled_negatives is true or false")
     model = _model(kind, arrays, "model.", encoding)
     return ScoreModel(encoding, kind, scaling, model, labeled_negatives=negatives)
 

@@ -222,6 +222,7 @@ def _column_as_score(encoding: Encoding, settings: TransformSettings) -> ScoreMo
         encoding,
         lower_is_positive=settings.lower_is_positive,
         skip_missing=settings.skip_missing is True,
+        labeled_negatives=settings.labeled_negatives,
     )
 
 

@@ -6,7 +6,7 @@ process PUNOISE_TRANSFORM {
     container "punoise:0.1.0"
 
     input:
-    tuple val(meta), path(labeled, stageAs: 'labeled/*'), path(unlabeled, stageAs: 'unlabeled/*')
+    tuple val(meta), path(labeled, stageAs: 'labeled/*'), path(unlabeled, stageAs: 'unlabeled/*'), path(negatives, stageAs: 'negatives/*')
 
     output:
     tuple val(meta), path("${prefix}/scores.parquet"), emit: scores, optional: true
@@ -18,6 +18,7 @@ process PUNOISE_TRANSFORM {
 
     script:
     def args = task.ext.args ?: ''
+    def known = negatives ? "--negatives ${negatives}" : ''
     prefix = task.ext.prefix ?: "${meta.id}"
     // Exit code 3 is unusable input: no files, no error
     """
@@ -25,6 +26,7 @@ process PUNOISE_TRANSFORM {
     punoise transform \\
         --labeled ${labeled} \\
         --unlabeled ${unlabeled} \\
+        ${known} \\
         --out '${prefix}/scores.parquet' \\
         --model-out '${prefix}/model.punoise' \\
         --threads ${task.cpus} \\
