@@ -253,6 +253,7 @@ def test_a_reversed_score_is_noticed_where_alpha_is_stated(punoise, files, tmp_p
     assert "reversed-scores" not in punoise(*given, out).err
     backwards = punoise(*given, out, "--lower-is-positive").err
     assert "labeled rows score lower than known negatives" in backwards
+    assert "over the population, not to alpha 0.0441" in backwards  # no row is unlabeled
     warned = json.loads((out / "prior.json").read_text())["warnings"]
     assert [warning["code"] for warning in warned] == ["reversed-scores"]
     scores = ("--scores", out / "scores.parquet")
