@@ -394,6 +394,7 @@ def test_too_many_groups_are_told(tables, punoise, tmp_path, monkeypatch):
     monkeypatch.setattr(groups, "AT_MOST", 5)
     said = punoise("run", *tables, *BY, "--out-dir", tmp_path / "run", "--strict", expect=4).err
     assert "many-groups" in said
+    assert "many-groups" in (tmp_path / "run" / "report.html").read_text()
     found = pd.read_parquet(tmp_path / "run" / "groups.parquet")
     assert 2 <= len(found) <= 5
     assert "large" in set(found.group)
