@@ -40,6 +40,7 @@ from .sketch import (
 )
 from .tables import open_table
 from .transform.scoring import HonestScorer
+from .values import MISSING_TEXTS
 
 OTHER = "(other)"  # the rows of no group that has a place of its own
 MAX_GROUPS = 32_768
@@ -180,7 +181,8 @@ def group_names(chunk: Chunk, by: str) -> pa.Array:
     long = np.asarray(pc.greater(pc.binary_length(names), MAX_TEXT))
     if long.any():
         raise chunk.error(by, f"has over {MAX_TEXT} bytes", int(long.argmax()))
-    return names
+    missing = pc.is_in(names, value_set=pa.array(MISSING_TEXTS))
+    return pc.if_else(missing, "", names)
 
 
 @dataclass(frozen=True, eq=False)

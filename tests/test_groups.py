@@ -18,6 +18,7 @@ from pu_noise_cli.estimators import Settings
 from pu_noise_cli.group_posteriors import _bounded
 from pu_noise_cli.groups import OTHER, CountGroups, GroupCounter
 from pu_noise_cli.pooling import Bins, PooledShares, pool
+from pu_noise_cli.rows import Chunk
 from pu_noise_cli.sketch import LABELED, UNLABELED, Sketch
 
 ALPHAS = {"large": 0.5, "small": 0.5, **{f"G{i}": 0.05 for i in range(8)}}
@@ -200,6 +201,12 @@ def test_rows_of_no_group_are_counted_as_others():
     assert counts.names == ("a",)
     assert counts.counts[0, UNLABELED].tolist() == [1, 0, 1, 0]
     assert counts.counts[:, LABELED].sum() == 0
+
+
+def test_what_means_missing_names_no_group():
+    batch = pa.record_batch({"gene": ["NA", "BRCA1", ".", "", None, "NAT2"]})
+    chunk = Chunk(batch, np.zeros(6, np.int8), 0, 0, "table.tsv", 0)
+    assert groups.group_names(chunk, "gene").to_pylist() == ["", "BRCA1", "", "", "", "NAT2"]
 
 
 # ---- Commands

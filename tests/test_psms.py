@@ -127,6 +127,14 @@ def test_scores_of_matches_say_so(ran, punoise):
     assert "each-match-counts" not in {warning["code"] for warning in prior["warnings"]}
 
 
+def test_new_matches_have_the_ids_of_the_file(ran, punoise, pin, tmp_path):
+    _, out, _ = ran
+    scores = tmp_path / "new.tsv"
+    punoise("score", "--model", out / "model.punoise", "--table", pin, "--out", scores)
+    known = pd.read_parquet(out / "scores.parquet").id
+    assert sorted(pd.read_csv(scores, sep="\t").id) == sorted(known)
+
+
 def test_a_lab_types_one_command(ran, punoise, pin, tmp_path):
     result, out, psms = ran
     posterior = pd.read_parquet(out / "posterior.parquet")
