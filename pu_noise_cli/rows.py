@@ -189,6 +189,10 @@ class Rows:
     def names_of_sets(self) -> list[str]:
         """For each set the name of its table, else of the first, with the labels stated for it."""
         names = {code: table.name for code, table in zip(self.sets, self.tables, strict=True)}
+        first = self.tables[0]
+        if self.label_column is not None and first.shards[0].format.kind == "pin":
+            names[LABELED] = f"{first.name}, decoys (Label -1)"
+            names[UNLABELED] = f"{first.name}, targets (Label 1)"
         for code in {code for _, code in self.label_values}:
             stated = " or ".join(shown(value) for value, its in self.label_values if its == code)
             names[code] = f"{self.tables[0].name}, {stated} in column {shown(self.label_column)}"

@@ -86,6 +86,7 @@ def test_what_is_wrong_with_a_pin_file_is_said(punoise, tmp_path):
     assert "column Label has '2' in row 4" in refused(odd)
     short = [*lines[:6], "s\t1\t2", *lines[6:]]
     assert "row 5 has 3 values where the header names 10 columns" in refused(short)
+    assert "decoys (Label -1): 0 labeled rows" in refused([x for x in lines if "\t-1\t" not in x])
     without = [lines[0].replace("ScanNr", "Scan"), *lines[2:]]
     assert "has a column ScanNr, and this has none" in refused(without)
 
