@@ -165,7 +165,8 @@ def estimate(
     from .estimators import Settings
     from .transform.training import TransformSettings
 
-    _check_choices(labeled_are, method, classifier)
+    _check_choices(labeled_are, method, classifier, missing_score or "stop")
+    _check_ranges(beta=beta, seed=seed, threads=threads, max_train_rows=max_train_rows)
     turned = labeled_are == "negatives"
     given = _by_set(labeled, unlabeled, negatives, labeled_are)
     features = features if score_column is None else (score_column,)
@@ -263,7 +264,7 @@ def _by_set(
     return {LABELED: labeled, NEGATIVE: negatives, UNLABELED: unlabeled}
 
 
-def _check_choices(labeled_are: str, method: str, classifier: str) -> None:
+def _check_choices(labeled_are: str, method: str, classifier: str, missing_score: str) -> None:
     """Stop where a choice is not one of those there are."""
     from .errors import UsageError
     from .estimators import ESTIMATORS
@@ -273,9 +274,26 @@ def _check_choices(labeled_are: str, method: str, classifier: str) -> None:
         ("labeled_are", labeled_are, ("positives", "negatives")),
         ("method", method, (*ESTIMATORS, "all")),
         ("classifier", classifier, tuple(CLASSIFIERS)),
+        ("missing_score", missing_score, ("stop", "skip")),
     ):
         if chosen not in known:
             raise UsageError(f"{name} is one of {', '.join(known)}, not {chosen!r}")
+
+
+def _check_ranges(**numbers: float | None) -> None:
+    """Stop where a number is outside of what the command would take; None is always inside."""
+    from .errors import UsageError
+
+    ranges = {
+        "beta": (0, 1),
+        "seed": (0, 2**63 - 1),
+        "threads": (1, 4096),
+        "max_train_rows": (100, 2**31),
+    }
+    for name, value in numbers.items():
+        low, high = ranges[name]
+        if value is not None and not low <= value <= high:
+            raise UsageError(f"{name} is from {low} to {high}, not {value}")
 
 
 def _check_columns(given: dict[int, TableLike], drop: Sequence[str], keep: Sequence[str]) -> None:
@@ -326,7 +344,7 @@ def _places(chunk: Chunk, by_group: GroupPosteriors | None) -> IntArray:
     """The place of each row's group, shape (n,); 0 where there are no groups."""
     import numpy as np
 
-    from .rows import group_names
+    from .groups import group_names
 
     if by_group is None:
         return np.zeros(chunk.batch.num_rows, np.int64)

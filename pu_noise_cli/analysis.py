@@ -69,7 +69,7 @@ def analyse(
         notices += check_decoys(matches, trained.telling)
     if request.stated is not None:
         seed, sample = request.estimation.seed, request.sample
-        prior = stated_prior(sketch, request.stated, seed, sample, notices)
+        prior = stated_prior(sketch, request.stated, seed, sample, notices, trained.learned)
         return Analysis(trained, sketch, prior, matches)
     samples = None
     if needs_features(request.method):
@@ -97,6 +97,9 @@ def transform(
 ) -> tuple[Scored, Trained]:
     """Train on the rows and score them honestly; write the scores and the model where wanted."""
     trained = _train(rows, settings, engine)
+    if scores_out is not None and trained.model.skip_missing:
+        # else it would be noticed after writing that too few rows have a score
+        _check_enough(rows, engine.gather(WriteScores(trained.scorer), rows, "count"))
     return _score(rows, trained, settings, engine, scores_out, model_out), trained
 
 
@@ -130,10 +133,16 @@ def _score(
         scored = engine.gather(step, rows, "score")
     else:
         scored = engine.write(step, rows, "score", scores_out)
-    check_sizes(rows.names_of_sets, scored.sketch.counts.sum(0), scored.sketch.missing)
+    _check_enough(rows, scored)
     if model_out is not None:
         write_model(StoredModel(trained.model, scored.sketch), model_out)
     return scored
+
+
+def _check_enough(rows: Rows, scored: Scored) -> None:
+    """Stop where too few rows of a set have a score."""
+    counts, missing = scored.sketch.counts.sum(0), scored.sketch.missing
+    check_sizes(rows.names_of_sets, counts, missing, rows.named_sets)
 
 
 def train_only(rows: Rows, settings: TransformSettings, engine: Engine, out: str) -> Trained:

@@ -18,7 +18,7 @@ from .rows import ID_JOINT, Chunk, Rows, as_text, shown
 from .scores import Scores
 from .sketch import NEGATIVE, FloatArray, IntArray, Sketch
 from .stratified import Verified, allot, stratify, width_foreseen
-from .tables import Table, open_table
+from .tables import Batch, Table, open_table
 from .transform.row_sample import priorities
 from .verdicts import SETS, Audit, Verdict
 
@@ -31,6 +31,23 @@ COLUMNS = ("set", "score", "posterior", "stratum", "weight", "verdict", "row")  
 
 
 # ---- Drawing
+
+
+def check_no_verdicts(name: str) -> None:
+    """Stop where an output would replace verdicts, which somebody has found by hand."""
+    if not os.path.isfile(name):
+        return
+    try:
+        table = open_table(name)
+        chunks = map(_as_chunk, table.batches(["verdict"])) if "verdict" in table.columns else ()
+        given = any(any(map(str.strip, as_text(c, "verdict").to_pylist())) for c in chunks)
+    except (InputError, UsageError):  # no table, so no audit
+        return
+    if given:
+        raise UsageError(
+            f"{name}: holds verdicts, which would be lost; write to another file, and give this "
+            "one as --verdicts to draw other rows"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,14 +241,18 @@ def _read(name: str, ids: Sequence[str]) -> list[Verdict]:
         table.require(column, "an audit")
     wanted = [column for column in (*ids, *COLUMNS) if column in table.columns]
     found: list[Verdict] = []
-    for batch, file, first in table.batches(wanted):
-        chunk = Chunk(batch, np.zeros(batch.num_rows, np.int8), 0, first, file, first)
+    for chunk in map(_as_chunk, table.batches(wanted)):
         columns = [as_text(chunk, column).to_pylist() for column in wanted]
         for i, values in enumerate(zip(*columns, strict=True)):
             row = dict(zip(wanted, map(str.strip, values), strict=True))
             row["id"] = ID_JOINT.join(values[: len(ids)]).strip()
             found.append(_verdict(chunk, i, row))
     return found
+
+
+def _as_chunk(read: Batch) -> Chunk:
+    batch, file, first = read
+    return Chunk(batch, np.zeros(batch.num_rows, np.int8), 0, first, file, first)
 
 
 def _verdict(chunk: Chunk, i: int, row: dict[str, str]) -> Verdict:

@@ -149,7 +149,7 @@ def _calibrated(
             rho = low * (1 - p) + high * p
             lr = _odds(p) * (1 - alpha) / alpha
             if abs(mean - alpha) > MEAN_TOLERANCE:
-                notices.append(mean_off(mean, alpha))
+                notices.append(mean_off(mean, alpha, bool(sketch.n_unlabeled)))
         yield Calibration(
             sketch,
             shares,
@@ -189,10 +189,11 @@ def _population(sketch: Sketch, shares: Shares) -> FloatArray | IntArray:
     return np.asarray(labeled + (1 - of_labeled) * sketch.negative / sketch.n_negative)
 
 
-def mean_off(mean: float, alpha: float) -> Notice:
-    """The warning that posteriors do not average to α."""
+def mean_off(mean: float, alpha: float, unlabeled: bool = True) -> Notice:
+    """The warning that posteriors do not average to α, over unlabeled rows or what is for them."""
+    rows = "unlabeled rows" if unlabeled else "population"
     return MEAN_OFF(
-        f"the posterior averages to {mean:.4f} over the unlabeled rows, not to alpha {alpha:.4f}: "
+        f"the posterior averages to {mean:.4f} over the {rows}, not to alpha {alpha:.4f}: "
         "the scores do not agree with it"
     )
 

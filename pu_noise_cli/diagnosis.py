@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from .calibration import NOT_RICHER
+from .calibration import NOT_RICHER, Shares
 from .estimators import Estimate
 from .notices import Kind, Notice, declare
-from .sketch import LABELED, UNLABELED, IntArray, Sketch
+from .sketch import LABELED, NEGATIVE, UNLABELED, IntArray, Sketch
 from .spikes import LONE_VALUE, lone_value, wall
 
 TOPS = (0.1, 0.05)  # shares of the labeled rows that are looked at as the top
@@ -40,16 +40,26 @@ class Case:
         """How labeled rows should score."""
         return "lower" if self.labeled_negatives else "higher"
 
+    @property
+    def against(self) -> int:
+        """The set that labeled rows are compared with: known negatives if nothing is unlabeled."""
+        return UNLABELED if self.sketch.n_unlabeled else NEGATIVE
+
+    @cached_property
+    def auc(self) -> float:
+        """P(labeled score > score of the other set) + P(equal) / 2."""
+        return self.sketch.auc_against(self.against)
+
     @cached_property
     def spread(self) -> float:
         """The standard error of the AUC where the two samples do not differ."""
-        n_labeled, n_unlabeled = self.sketch.n_labeled, self.sketch.n_unlabeled
-        return float(np.sqrt((n_labeled + n_unlabeled + 1) / (12 * n_labeled * n_unlabeled)))
+        n_labeled, n_other = self.sketch.n_labeled, int(self.sketch.counts[:, self.against].sum())
+        return float(np.sqrt((n_labeled + n_other + 1) / (12 * n_labeled * n_other)))
 
     @property
     def ranks_labeled_higher(self) -> bool:
         """Whether labeled rows score higher by more than chance."""
-        return self.sketch.auc >= 0.5 + 3 * self.spread
+        return self.auc >= 0.5 + 3 * self.spread
 
 
 _CHECKS: list[tuple[Kind, Check]] = []
@@ -60,6 +70,15 @@ def diagnose(case: Case) -> tuple[Notice, ...]:
     found = ((of, check(case)) for of, check in _CHECKS)
     due = (of(message) for of, message in found if message is not None)
     return (*missing_scores(case.sketch.missing), *due)
+
+
+def diagnose_stated(sketch: Sketch, stated: Shares, learned: bool = False) -> tuple[Notice, ...]:
+    """The warnings that are due where α and β are the user's own: that the score is reversed."""
+    turned = stated.labeled_negatives
+    estimate = Estimate(stated.of_labeled_class().alpha, stated.beta)
+    case = Case(sketch.mirrored() if turned else sketch, estimate, {}, learned, turned)
+    message = _reversed_scores(case)
+    return () if message is None else (REVERSED(message),)
 
 
 MISSING_SCORES = declare(
@@ -118,26 +137,28 @@ def _indistinguishable(case: Case) -> str | None:
     )
 
 
-@_check(
-    declare(
-        "reversed-scores",
-        "Labeled rows score lower than unlabeled ones: the score seems to run the other way.",
-        "If low scores mean positive, run again with --score-column and --lower-is-positive; for a "
-        "scores file: --table scores.tsv --id-column id --label-column set --score-column score "
-        "--lower-is-positive.",
-    )
+REVERSED = declare(
+    "reversed-scores",
+    "Labeled rows score lower than unlabeled ones: the score seems to run the other way.",
+    "If low scores mean positive, run again with --score-column and --lower-is-positive; for a "
+    "scores file: --table scores.tsv --id-column id --label-column set --score-column score "
+    "--lower-is-positive.",
 )
+
+
+@_check(REVERSED)
 def _reversed_scores(case: Case) -> str | None:
-    if case.learned or case.sketch.auc >= 0.5 - 3 * case.spread:
+    if case.learned or case.auc >= 0.5 - 3 * case.spread:
         return None
     if case.labeled_negatives:
         return (
-            f"labeled negatives score higher than unlabeled rows (AUC {case.sketch.auc:.3f}); are "
-            "they positives, or do low scores mean positive (--lower-is-positive)?"
+            f"labeled negatives score higher than unlabeled rows (AUC {case.auc:.3f}); are they "
+            "positives, or do low scores mean positive (--lower-is-positive)?"
         )
+    others = "unlabeled ones" if case.against == UNLABELED else "known negatives"
     return (
-        f"labeled rows score lower than unlabeled ones (AUC {case.sketch.auc:.3f}); if low scores "
-        "mean positive, say --lower-is-positive with --score-column; if you have, leave it out; if "
+        f"labeled rows score lower than {others} (AUC {case.auc:.3f}); if low scores mean "
+        "positive, say --lower-is-positive with --score-column; if you have, leave it out; if "
         "the labeled rows are negatives, say so with --labeled-are"
     )
 
@@ -284,8 +305,8 @@ def _refuted_by_auc(case: Case) -> str | None:
     if auc - 3 * case.spread <= most or not case.estimate.typical:
         return None
     return (
-        f"alpha {alpha:.3f} and beta {beta:.3f} allow an AUC of labeled against unlabeled rows "
-        f"of at most {most:.3f}, and it is {auc:.3f}"
+        f"alpha {case.shown.alpha:.3f} and beta {beta:.3f} allow an AUC of labeled against "
+        f"unlabeled rows of at most {most:.3f}, and it is {auc:.3f}"
     )
 
 

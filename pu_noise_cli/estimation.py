@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from .calibration import Shares
-from .diagnosis import Case, diagnose, missing_scores
+from .diagnosis import Case, diagnose, diagnose_stated, missing_scores
 from .errors import EstimationError, InputError, UsageError, printable
 from .estimators import (
     ESTIMATORS,
@@ -110,7 +110,10 @@ def estimate_prior(
 def _for_labeled_class(sketch: Sketch, settings: Settings) -> tuple[Sketch, Settings]:
     """The scores and settings such that labeled rows score high and α is their class's share."""
     if not sketch.n_unlabeled:
-        raise UsageError("alpha cannot be estimated without unlabeled rows: state it, with --alpha")
+        raise InputError(
+            "alpha cannot be estimated without unlabeled rows: state it, with --alpha of 'run' or "
+            "'posterior'"
+        )
     if not settings.labeled_negatives:
         return sketch, settings
     turned = replace(settings, alpha_between=other_way(settings.alpha_between))
@@ -118,7 +121,12 @@ def _for_labeled_class(sketch: Sketch, settings: Settings) -> tuple[Sketch, Sett
 
 
 def stated_prior(
-    sketch: Sketch, shares: Shares, seed: int, sample: str | None, notices: Sequence[Notice]
+    sketch: Sketch,
+    shares: Shares,
+    seed: int,
+    sample: str | None,
+    notices: Sequence[Notice],
+    learned: bool = False,
 ) -> Prior:
     """What the user states of these rows instead of estimating it."""
     auc_pu = None
@@ -132,7 +140,11 @@ def stated_prior(
         answer=Estimate(shares.alpha, shares.beta),
         auc_pu=auc_pu,
         estimates={},
-        notices=(*notices, *missing_scores(sketch.missing)),
+        notices=(
+            *notices,
+            *missing_scores(sketch.missing),
+            *diagnose_stated(sketch, shares, learned),
+        ),
         curves={},
         sample=sample,
         n_negatives=sketch.n_negative or None,

@@ -18,6 +18,10 @@ SCHEMA = "punoise.evidence/1"
 NONE = "indeterminate"
 MAX_LEVELS, MAX_NAME, MAX_POINTS = 100, 200, 1000  # of a rule, which may come from anywhere
 MAX_SOURCE = 2000  # characters
+OF_GROUPS = (  # columns of GROUPS, in which a level has a column of its own
+    *("group", "n_labeled", "n_unlabeled", "n_negatives"),
+    *("alpha", "alpha_low", "alpha_high", "shift"),
+)
 ANY_PRIOR = 0.1
 MAX_ODDS = 10**12  # of very strong evidence
 
@@ -83,7 +87,18 @@ def levels(name: str, rule: Any, prior: float) -> list[Level]:
         by_exponent = any("exponent" in level for level in rule["levels"])
         strongest = _very_strong(name, rule, prior) if by_exponent else 1
         found = [_level(name, level, strongest, prior) for level in rule["levels"]]
+    _check_names(name, found)
     return sorted(found, key=lambda level: -abs(np.log(level.lr)))
+
+
+def _check_names(name: str, found: Sequence[Level]) -> None:
+    """Stop where levels could not be told from each other, or from something else."""
+    for texts, taken in (([x.name for x in found], (NONE,)), ([x.code for x in found], OF_GROUPS)):
+        for i, text in enumerate(texts):
+            if text in taken:
+                raise InputError(f"{name}: no level can be called {text!r}; give it another name")
+            if text in texts[:i]:
+                raise InputError(f"{name}: two levels are called {text!r}")
 
 
 def _points(name: str, rule: Any, prior: float) -> list[Level]:

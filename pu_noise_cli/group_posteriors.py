@@ -16,10 +16,10 @@ from .bounds import Bounds
 from .calibration import Calibration, posterior_at
 from .errors import InputError
 from .evidence import NONE, Grading, Level
-from .groups import Groups
+from .groups import Groups, group_names
 from .pooling import Bins, masses
 from .posteriors import PosteriorRows, WritePosteriors, at_places, known_rows
-from .rows import Chunk, Rows, group_names
+from .rows import Chunk, Rows
 from .sketch import FloatArray, IntArray
 
 ONE_OF_TWO = 1.645 / 1.96  # the error of a one-sided 95 % bound in those of a 95 % interval

@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 from .calibration import Calibration
 from .encoding import Column, Encoding
 from .engine import Engine, RowsDone
-from .errors import InputError, UsageError
+from .errors import EstimationError, InputError, UsageError
 from .notices import Notice, declare
 from .outputs import write_table
 from .pooling import Bins, PooledShares, pool
-from .rows import Chunk, Rows, as_text, group_names
+from .rows import Chunk, Rows, as_text, group_text
 from .scores import Scores
 from .shards import Job
 from .sketch import (
@@ -40,6 +40,7 @@ from .sketch import (
 )
 from .tables import open_table
 from .transform.scoring import HonestScorer
+from .values import MISSING_TEXTS
 
 OTHER = "(other)"  # the rows of no group that has a place of its own
 MAX_GROUPS = 32_768
@@ -174,6 +175,13 @@ class CountGroups:
         return counter.found()
 
 
+def group_names(chunk: Chunk, by: str) -> pa.Array:
+    """The group of each row as text, '' where there is none."""
+    names = group_text(chunk, by)
+    missing = pc.is_in(names, value_set=pa.array(MISSING_TEXTS))
+    return pc.if_else(missing, "", names)
+
+
 @dataclass(frozen=True, eq=False)
 class Groups:
     """What is estimated of each group; the first is OTHER, the rest are in order."""
@@ -276,6 +284,11 @@ def estimate_groups(
     """What the rows say of each group; the scorer is for rows that have no scores yet."""
     if not calibration.sketch.n_unlabeled:
         raise UsageError(f"--by {by}: the share of positives in a group needs unlabeled rows")
+    if not (shares := calibration.shares).tell:
+        raise EstimationError(
+            f"--by {by}: with an alpha of {shares.alpha:.4g} and a beta of {shares.beta:.4g} of "
+            "all rows the scores say nothing of groups"
+        )
     bins = Bins.of(calibration)
     step = CountGroups(by, calibration.sketch, bins, scorer)
     found = engine.gather(step, rows, "count")
@@ -289,8 +302,8 @@ def estimate_groups(
         notices.append(MANY_GROUPS(f"{message} estimated one by one, all others as one"))
     found = found.ordered()
     with engine.timed("pool"):
-        shares = pool(calibration, bins, found.counts, calibrator)
-    return Groups(by, (OTHER, *found.names), found.counts.sum(2), shares, tuple(notices))
+        pooled = pool(calibration, bins, found.counts, calibrator)
+    return Groups(by, (OTHER, *found.names), found.counts.sum(2), pooled, tuple(notices))
 
 
 def _large(buckets: IntArray) -> BoolArray:

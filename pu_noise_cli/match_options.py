@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from .parameters import NameList, NameLists, joined, option
 
 if TYPE_CHECKING:
     from .pin_tables import PinRoles
-    from .rows import MatchColumns
+    from .rows import MatchColumns, Rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,16 @@ class SpectrumOption(TableOptions):
     @property
     def of_decoys(self) -> bool:
         return self.of_pin or bool(self.spectrum_columns)
+
+    def rows(self, by: Sequence[str] = ()) -> Rows:
+        found = super().rows(by)
+        several = any(len(table.shards) > 1 for table in found.tables)
+        if found.matches is not None and len(found.tables) > 1 and several:
+            raise UsageError(
+                "of several files, each is taken for a run with scans of its own, so that targets "
+                "and decoys of a spectrum must be in one: give them as --table"
+            )
+        return found
 
     def matches(self, pin: PinRoles | None) -> MatchColumns | None:
         from .rows import MatchColumns

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING
 
 import click
@@ -187,15 +188,17 @@ class TableOptions(
         """Options that do nothing where a column is used as the score."""
         return ("classifier", "max_train_rows", "group_column")
 
-    def rows(self, keep: Iterable[str] = ()) -> Rows:
+    def rows(self, by: Sequence[str] = ()) -> Rows:
         """The rows that --labeled, --unlabeled and --negatives, or --table, name.
 
-        `keep` are further columns to carry through.
+        `by` are the columns of --by, which are carried through.
         """
         from .rows import Rows
 
         sets, names = self._tables()
         tables = [self.open_table(name) for name in names]
+        for table, column in product(tables, by):
+            table.require(column, "--by")
         pin = self._pin(tables)
         matches = self.matches(pin)
         features = joined(self.features)
@@ -212,7 +215,7 @@ class TableOptions(
             group_column=self.group_column or (pin.scan if pin else None),
             label_column=self.label_column or (pin.label if pin and self.table else None),
             label_values=self.label_values(self.label_column),
-            keep=(*joined(self.keep_columns), *keep),
+            keep=(*joined(self.keep_columns), *by),
             matches=matches,
             wanted_by="--features" if self.score_column is None else "--score-column",
         )
@@ -243,6 +246,11 @@ class TableOptions(
             raise UsageError(f"{found[0].name}: holds .pin files; say so with --input-format pin")
         if found and self.table is not None and not self.labeled_negatives:
             raise UsageError("--labeled-are positives: the labeled rows of a .pin file are decoys")
+        if found and self.table is None and self.labeled_are is None:
+            raise UsageError(
+                f"{found[0].name}: a .pin file says which of its rows are decoys: give it as "
+                "--table; if those of --labeled all are, and no others, say --labeled-are negatives"
+            )
         return PinRoles.of(found[0].name, found[0].columns) if found else None
 
     def _no_features(self, pin: PinRoles | None) -> list[str]:

@@ -28,7 +28,8 @@ DRAWN = 100  # pairs, of a document that holds none
 VERIFIED, CLEAN = 100, 0.9  # rows checked by hand and a β, for what would narrow the interval
 MISCALIBRATED = 0.01  # verdicts less likely than that contradict the posteriors
 MOST_METHODS = 50  # far more than there are: a document from elsewhere must not fill a page
-LITTLE = 0.005  # a share below which a lower end, or an assumption, is as good as none
+LITTLE = 0.005  # a share below which a lower end, or an assumption, is as good as none...
+FAR_BELOW = 0.1  # ... but a lower end only where it is below this part of the upper one
 OTHER_ROWS = declare(
     "prior-of-other-rows",
     "Alpha and beta were estimated from other rows than these.",
@@ -273,7 +274,7 @@ class Prior:
             low, high = (float(end) for end in np.quantile(clean, [0.025, 0.975]))
             advice.append(
                 f"if {beta} is at least {shown(CLEAN, 1)}, {alpha} is in "
-                f"[{_low(low, shown)}, {shown(high, 4)}]"
+                f"[{_low((low, high), shown)}, {shown(high, 4)}]"
             )
         error = 1.96 * math.sqrt(self.answer.alpha * (1 - self.answer.alpha) / VERIFIED)
         low, high = self.answer.alpha_ci or (0.0, 1.0)
@@ -357,16 +358,18 @@ def _seen(audit: dict[str, Any]) -> str:
 
 def shown_share(value: float, interval: Interval | None) -> str:
     """A share with its interval, to four decimals."""
-    return f"{value:.4f}" + (f" [{_low(interval[0])}, {interval[1]:.4f}]" if interval else "")
+    return f"{value:.4f}" + (f" [{_low(interval)}, {interval[1]:.4f}]" if interval else "")
 
 
-def lower_end(end: float) -> float:
-    """The lower end of an interval as it is shown, where very little is nothing."""
-    return end if end >= LITTLE else 0.0
+def lower_end(interval: Interval) -> float:
+    """The lower end of an interval as it is shown: very little is nothing, unless all is little."""
+    low, high = interval
+    return low if low >= min(LITTLE, FAR_BELOW * high) else 0.0
 
 
-def _low(end: float, shown: Callable[[float, int], str] = decimals) -> str:
-    return shown(end, 4) if lower_end(end) else "0"
+def _low(interval: Interval, shown: Callable[[float, int], str] = decimals) -> str:
+    low = lower_end(interval)
+    return shown(low, 4) if low else "0"
 
 
 # ---- To and from JSON

@@ -189,6 +189,10 @@ class Rows:
     def names_of_sets(self) -> list[str]:
         """For each set the name of its table, else of the first, with the labels stated for it."""
         names = {code: table.name for code, table in zip(self.sets, self.tables, strict=True)}
+        first = self.tables[0]
+        if self.label_column is not None and first.shards[0].format.kind == "pin":
+            names[LABELED] = f"{first.name}, decoys (Label -1)"
+            names[UNLABELED] = f"{first.name}, targets (Label 1)"
         for code in {code for _, code in self.label_values}:
             stated = " or ".join(shown(value) for value, its in self.label_values if its == code)
             names[code] = f"{self.tables[0].name}, {stated} in column {shown(self.label_column)}"
@@ -252,7 +256,7 @@ class Rows:
         """The group of each row of a chunk as text, or nothing where none was asked for."""
         if self.group_column is None:
             return None
-        groups = group_names(chunk, self.group_column)
+        groups = group_text(chunk, self.group_column)
         missing = pc.equal(groups, "")
         if pc.any(missing).as_py():
             row = pc.index(missing, True).as_py()
@@ -307,8 +311,8 @@ def as_text(chunk: Chunk, column: str) -> pa.Array:
         ) from error
 
 
-def group_names(chunk: Chunk, column: str) -> pa.Array:
-    """The group of each row by a column, as text, '' where there is none."""
+def group_text(chunk: Chunk, column: str) -> pa.Array:
+    """A column that names groups as text, which must not be long; '' where there is none."""
     names = as_text(chunk, column)
     if _longest(names) > MAX_TEXT:
         row = pc.index(pc.greater(pc.binary_length(names), MAX_TEXT), True).as_py()

@@ -33,6 +33,7 @@ from .roll_up import LEVELS, PSMS, calibrated, levels, write_levels
 from .rows import Rows
 from .scores import GatherGroups, Scores
 from .shards import begin, check_sharded_target
+from .sketch import FloatArray
 from .staging import is_unfinished, mark_unfinished, staged, unmark
 from .tables import MANIFEST
 from .thresholds import Thresholds
@@ -72,6 +73,7 @@ class RunOutput:
 
     analysis: Analysis
     calibration: Calibration
+    posterior: FloatArray  # as written, in the population asked for, by cell of the sketch
     thresholds: Thresholds | None
     levels: Mapping[str, Confidence]  # of matches, what was accepted
     groups: Groups | None = None
@@ -182,7 +184,8 @@ def _run(
     documents = digests_of(folder, (*DOCUMENTS, *THRESHOLDS, *GROUPS, *ROLLED_UP))
     made_of["files"] = digests_of(of_tables, tables) | documents
     write_json(str(folder / NAME), made_of)
-    return RunOutput(analysis, calibration, thresholds, rolled_up, content.groups)
+    p = columns["posterior"]
+    return RunOutput(analysis, calibration, p, thresholds, rolled_up, content.groups)
 
 
 def _by_group(

@@ -136,6 +136,19 @@ def test_rows_are_drawn_at_random_within_strata(drawn, punoise, scores, prior, t
     assert pd.read_csv(again, sep="\t")["row"].tolist() != audit["row"].tolist()
 
 
+def test_verdicts_are_not_written_over(drawn, punoise, scores, prior, tmp_path):
+    path, _ = drawn()
+    filled_in = Path(path).read_bytes()
+    again = ("audit", "--scores", scores, "--prior", prior, "--out")
+    assert "holds verdicts, which would be lost" in punoise(*again, path, expect=2).err
+    assert Path(path).read_bytes() == filled_in
+    other = tmp_path / "other.tsv"
+    for content in ("", "verdict\n", "a\tb\n1\t2\n"):  # no audit, or one without verdicts
+        other.write_text(content)
+        punoise(*again, other)
+    punoise(*again, other)
+
+
 def test_the_width_is_told_beforehand(punoise, scores, prior, tmp_path):
     out = ("--out", tmp_path / "a.csv")
     said = punoise("audit", "--scores", scores, "--prior", prior, "--labeled-rows", 12, *out).err
@@ -174,7 +187,7 @@ def test_what_was_not_verified_follows_from_the_scores(drawn, punoise, scores):
     found = punoise("estimate-prior", "--scores", scores, "--verdicts", path).prior
     assert np.ptp(found["alpha_ci"]) < np.ptp(plain["alpha_ci"])
     assert 0 < np.ptp(found["beta_ci"]) < 1
-    path, _ = drawn("--labeled-rows", 60, rows=0)
+    path, _ = drawn("--labeled-rows", 60, name="labeled.tsv", rows=0)
     found = punoise("estimate-prior", "--scores", scores, "--verdicts", path).prior
     assert found["beta_ci"] == [pytest.approx(beta_law.ppf(0.025, 60, 1), abs=0.003), 1]
     assert found["alpha_ci"][0] < found["alpha"] < found["alpha_ci"][1]

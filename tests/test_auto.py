@@ -58,6 +58,15 @@ def test_intervals_narrow_with_the_overlap_and_hold_the_estimate():
     assert widths[2] < 0.15
 
 
+def test_the_interval_of_beta_holds_its_mean_where_nearly_all_belief_is_in_1():
+    rng = np.random.default_rng(5)
+    y = rng.random(90_000) < 0.2
+    sketch = Sketch.of(rng.normal(size=3000) + 2.5, rng.normal(size=90_000) + 2.5 * y)
+    found = ESTIMATORS["auto"].estimate(sketch, Settings())
+    assert 0.999 < found.beta < 1
+    assert found.beta_ci == (found.beta, 1.0)
+
+
 def test_known_beta_is_kept_and_helps():
     errors = {"known": [], "unknown": []}
     for seed in range(30):

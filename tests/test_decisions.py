@@ -10,8 +10,9 @@ from sklearn.metrics import roc_auc_score
 from pu_noise_cli.bounds import bounds
 from pu_noise_cli.calibration import Shares, calibrate, replicates, shift_prior
 from pu_noise_cli.errors import InputError
-from pu_noise_cli.evidence import NONE, levels, strengths
+from pu_noise_cli.evidence import NONE, OF_GROUPS, levels, strengths
 from pu_noise_cli.files import read_rule
+from pu_noise_cli.groups import COUNTED, ESTIMATED
 from pu_noise_cli.performance import performance
 from pu_noise_cli.sketch import Sketch
 
@@ -72,6 +73,28 @@ def test_a_strength_needs_its_bound_to_reach():
 def test_a_malformed_rule_is_refused(rule):
     with pytest.raises(InputError, match=r"rule\.json"):
         levels("rule.json", rule, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("names", "codes", "said"),
+    [
+        (("a", "a"), ("A", "B"), "two levels are called 'a'"),
+        (("a", "b"), ("A", "A"), "two levels are called 'A'"),
+        (("a", "indeterminate"), ("A", "B"), "no level can be called 'indeterminate'"),
+        *((("a", "b"), ("A", name), f"no level can be called '{name}'") for name in OF_GROUPS),
+    ],
+)
+def test_levels_have_names_of_their_own(names, codes, said):
+    found = [
+        {"name": name, "code": code, "lr": lr}
+        for name, code, lr in zip(names, codes, (5, 9), strict=True)
+    ]
+    with pytest.raises(InputError, match=said):
+        levels("rule.json", {"schema": "punoise.evidence/1", "levels": found}, 0.1)
+
+
+def test_the_columns_of_groups_are_those_that_levels_avoid():
+    assert ("group", *COUNTED, *ESTIMATED) == OF_GROUPS
 
 
 @pytest.fixture(scope="module")

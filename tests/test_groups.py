@@ -18,6 +18,7 @@ from pu_noise_cli.estimators import Settings
 from pu_noise_cli.group_posteriors import _bounded
 from pu_noise_cli.groups import OTHER, CountGroups, GroupCounter
 from pu_noise_cli.pooling import Bins, PooledShares, pool
+from pu_noise_cli.rows import Chunk
 from pu_noise_cli.sketch import LABELED, UNLABELED, Sketch
 
 ALPHAS = {"large": 0.5, "small": 0.5, **{f"G{i}": 0.05 for i in range(8)}}
@@ -202,6 +203,12 @@ def test_rows_of_no_group_are_counted_as_others():
     assert counts.counts[:, LABELED].sum() == 0
 
 
+def test_what_means_missing_names_no_group():
+    batch = pa.record_batch({"gene": ["NA", "BRCA1", ".", "", None, "NAT2"]})
+    chunk = Chunk(batch, np.zeros(6, np.int8), 0, 0, "table.tsv", 0)
+    assert groups.group_names(chunk, "gene").to_pylist() == ["", "BRCA1", "", "", "", "NAT2"]
+
+
 # ---- Commands
 
 
@@ -337,7 +344,7 @@ def test_a_part_of_the_scores_takes_the_groups_of_all(tables, punoise, tmp_path)
 @pytest.mark.parametrize(
     ("more", "code", "said"),
     [
-        (["--by", "none"], 3, "no column 'none'"),
+        (["--by", "none"], 3, "no column 'none' for --by"),
         (["--by", "gene", "--target-alpha", "0.1"], 2, "leave out --target-alpha"),
         (["--by", "s"], 2, "that of the labels or the score"),
         (["--by", "gene", "--alpha", "0.2", "--strict"], 0, ""),
@@ -363,6 +370,13 @@ def test_what_does_not_go_together_is_said(scores, punoise, tmp_path, command, m
     if command == "posterior":
         given += ["--alpha", "0.3"]
     assert said in punoise(*given, *more, expect=code).err
+
+
+def test_scores_that_say_nothing_say_nothing_of_groups(scores, punoise, tmp_path):
+    given = ("posterior", "--scores", scores, "--alpha", 0, "--by", "id", "--out")
+    said = punoise(*given, tmp_path / "out.tsv", expect=4).err
+    assert "with an alpha of 0 and a beta of 1" in said
+    assert not (tmp_path / "out.tsv").exists()
 
 
 def test_a_sketch_knows_of_no_groups(scores, punoise, tmp_path):
@@ -398,6 +412,7 @@ def test_too_many_groups_are_told(tables, punoise, tmp_path, monkeypatch):
     monkeypatch.setattr(groups, "AT_MOST", 5)
     said = punoise("run", *tables, *BY, "--out-dir", tmp_path / "run", "--strict", expect=4).err
     assert "many-groups" in said
+    assert "many-groups" in (tmp_path / "run" / "report.html").read_text()
     found = pd.read_parquet(tmp_path / "run" / "groups.parquet")
     assert 2 <= len(found) <= 5
     assert "large" in set(found.group)

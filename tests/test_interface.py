@@ -84,10 +84,19 @@ def test_columns_go_through_whatever_they_hold(form, frames):
         punoise_api.estimate(*given, drop_columns=["none"])
 
 
-@pytest.mark.parametrize("option", ["labeled_are", "method", "classifier"])
+@pytest.mark.parametrize("option", ["labeled_are", "method", "classifier", "missing_score"])
 def test_a_choice_is_one_of_those_there_are(frames, option):
     with pytest.raises(UsageError, match=f"{option} is one of .* not 'negative'"):
         punoise_api.estimate(*frames, **{option: "negative"})
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("beta", 2), ("beta", float("nan")), ("seed", -1), ("threads", 0), ("max_train_rows", 9)],
+)
+def test_a_number_is_in_its_range(frames, option, value):
+    with pytest.raises(UsageError, match=f"{option} is from .* not {value}"):
+        punoise_api.estimate(*frames, **{option: value})
 
 
 def test_groups_have_the_numbers_of_run(frames, punoise, tmp_path):

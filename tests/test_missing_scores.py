@@ -176,11 +176,23 @@ def test_a_code_for_missing_is_skipped_with_na(gaps, options, punoise, tmp_path)
     assert punoise("estimate-prior", *options, *SKIP, "--na", "-99").prior == expected
 
 
-def test_too_few_scores_are_an_error(gaps, options, punoise):
+def test_too_few_scores_are_an_error(gaps, options, punoise, tmp_path):
     frame = gaps[0].assign(score_a=gaps[0]["score_a"].where(gaps[0].index < 20))
     frame.to_csv(options[1], index=False)
     result = punoise("estimate-prior", *options, *SKIP, expect=3)
     assert "labeled.csv: 17 labeled rows with a score; at least 20 are needed" in result.err
+    out = tmp_path / "scores.tsv"
+    punoise("transform", *options, *SKIP, "--out", out, expect=3)
+    assert not out.exists()
+
+
+def test_negatives_without_any_score_are_an_error_and_not_left_out(options, punoise, tmp_path):
+    negatives = tmp_path / "negatives.csv"
+    names = [f"n{i}" for i in range(50)]
+    pd.DataFrame({"name": names, "score_a": np.nan}).to_csv(negatives, index=False)
+    column = ["--negatives", negatives, "--score-column", "score_a"]
+    result = punoise("estimate-prior", *options, *column, *SKIP, expect=3)
+    assert "negatives.csv: 0 negative rows with a score; at least 20" in result.err
 
 
 def test_too_few_scores_are_told_of_every_source(punoise, scores, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -109,6 +110,15 @@ def test_a_method_that_cannot_use_them_says_so():
     assert "negatives-not-used" not in {
         notice.code for notice in estimate_prior(sketch, "auto", Settings()).notices
     }
+
+
+def test_the_warning_names_the_set_that_departs():
+    """Of a few negatives the fit makes what it needs: they depart from it, and many others not."""
+    (notice,) = Mixture.of(three(1, 0.2, 1.0, n_negative=60, shift=-1)).notices()
+    found = re.search(r"there are (\d+) (\w+) rows, \w+ than the (\d+) expected", notice.message)
+    seen, due = float(found[1]), float(found[3])
+    assert found[2] == "negative"
+    assert abs(seen - due) > 2 * np.sqrt(max(due, 1))
 
 
 # ---- Sketches and calibration
@@ -246,6 +256,31 @@ def test_a_stated_prior_needs_no_unlabeled_rows(punoise, files, tmp_path):
     assert ours.equals(theirs)
     punoise("performance", *again, "--threshold", 0.5, "--out", tmp_path / "perf.json")
     assert json.loads((tmp_path / "perf.json").read_text())["auc"] > 0.8
+
+
+def test_scores_without_unlabeled_rows_are_bad_input_of_an_estimate(punoise, files, tmp_path):
+    tables = [*files["labeled"], *files["negatives"], "--id-column", "id", "--score-column", "a"]
+    scores, prior = tmp_path / "scores.tsv", tmp_path / "prior.json"
+    punoise("transform", *tables, "--out", scores)
+    estimate = ("estimate-prior", "--scores", scores, "--out", prior)
+    assert "--alpha of 'run' or 'posterior'" in punoise(*estimate, expect=3).err
+    punoise(*estimate, "--on-failure", "write")
+    assert json.loads(prior.read_text())["warnings"][0]["code"] == "bad-input"
+
+
+def test_a_reversed_score_is_noticed_where_alpha_is_stated(punoise, files, tmp_path):
+    tables = [*files["labeled"], *files["negatives"], "--id-column", "id", "--score-column", "a"]
+    given, out = ("run", *tables, "--alpha", 0.0441, "--out-dir"), tmp_path / "out"
+    assert "reversed-scores" not in punoise(*given, out).err
+    backwards = punoise(*given, out, "--lower-is-positive").err
+    assert "labeled rows score lower than known negatives" in backwards
+    assert "over the population, not to alpha 0.0441" in backwards  # no row is unlabeled
+    warned = json.loads((out / "prior.json").read_text())["warnings"]
+    assert [warning["code"] for warning in warned] == ["reversed-scores"]
+    scores = ("--scores", out / "scores.parquet")
+    own = (*scores, "--alpha", 0.0441, "--out")
+    assert "reversed-scores" in punoise("posterior", *own, tmp_path / "p.tsv").err
+    assert "reversed-scores" in punoise("performance", *own, tmp_path / "p.json").err
 
 
 @pytest.mark.parametrize(

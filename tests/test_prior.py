@@ -47,6 +47,14 @@ def test_a_warning_fires_where_it_should(code):
     assert code in codes(*DUE[code])
 
 
+@pytest.mark.parametrize("code", ["alpha-near-zero", "refuted-by-auc"])
+def test_a_warning_names_the_share_of_positives_whatever_labeled_rows_are(code):
+    sketch, estimate = DUE["refuted-by-auc"][0], Estimate(0.995, 1.0)
+    case = Case(sketch, estimate, labeled_negatives=True)
+    said = {notice.code: notice.message for notice in diagnose(case)}
+    assert "alpha 0.005" in said[code]
+
+
 def test_clean_data_give_no_warning():
     assert codes(gaussian(), CLEAN) == set()
 

@@ -97,6 +97,7 @@ def test_what_is_wrong_with_a_pin_file_is_said(punoise, tmp_path):
     assert "column Label has '2' in row 4" in refused(odd)
     short = [*lines[:6], "s\t1\t2", *lines[6:]]
     assert "row 5 has 3 values where the header names 10 columns" in refused(short)
+    assert "decoys (Label -1): 0 labeled rows" in refused([x for x in lines if "\t-1\t" not in x])
     without = [lines[0].replace("ScanNr", "Scan"), *lines[2:]]
     assert "has a column ScanNr, and this has none" in refused(without)
 
@@ -136,6 +137,14 @@ def test_scores_of_matches_say_so(ran, punoise):
     assert "each-match-counts" in {warning["code"] for warning in again["warnings"]}
     prior = json.loads((out / "prior.json").read_text())
     assert "each-match-counts" not in {warning["code"] for warning in prior["warnings"]}
+
+
+def test_new_matches_have_the_ids_of_the_file(ran, punoise, pin, tmp_path):
+    _, out, _ = ran
+    scores = tmp_path / "new.tsv"
+    punoise("score", "--model", out / "model.punoise", "--table", pin, "--out", scores)
+    known = pd.read_parquet(out / "scores.parquet").id
+    assert sorted(pd.read_csv(scores, sep="\t").id) == sorted(known)
 
 
 def test_a_lab_types_one_command(ran, punoise, pin, tmp_path):
@@ -222,6 +231,32 @@ def test_other_tables_of_matches_give_the_same(ran, punoise, tmp_path):
 def test_what_does_not_go_with_a_pin_file(options, said, pin, punoise, tmp_path):
     error = punoise("run", "--table", pin, "--out-dir", tmp_path / "out", *options, expect=2).err
     assert said in error
+
+
+def test_labels_of_a_pin_file_are_not_passed_over(pin, punoise, tmp_path):
+    given = ("run", "--labeled", pin, "--unlabeled", pin, "--out-dir", tmp_path / "out")
+    assert "says which of its rows are decoys" in punoise(*given, expect=2).err
+
+
+def test_targets_and_decoys_in_files_of_their_own_compete(pin, punoise, tmp_path):
+    header, *lines = Path(pin).read_text().splitlines(keepends=True)
+    lines = [line for line in lines if not line.startswith("DefaultDirection")]
+    for name, label in (("decoys", "-1"), ("targets", "1")):
+        mine = [line for line in lines if line.split("\t")[1] == label]
+        (tmp_path / f"{name}.pin").write_text("".join([header, *mine]))
+    common = ("--score-column", "xcorr", "--out")
+    given = ["--labeled", tmp_path / "decoys.pin", "--unlabeled", tmp_path / "targets.pin"]
+    given += ["--labeled-are", "negatives"]
+    punoise("estimate-prior", *given, *common, tmp_path / "apart.json")
+    punoise("estimate-prior", "--table", pin, *common, tmp_path / "whole.json")
+    apart, whole = (json.loads((tmp_path / f"{n}.json").read_text()) for n in ("apart", "whole"))
+    assert [apart[k] for k in ("n_labeled", "alpha")] == [whole[k] for k in ("n_labeled", "alpha")]
+    (tmp_path / "more").mkdir()
+    for part in "ab":
+        (tmp_path / "more" / f"{part}.pin").write_text((tmp_path / "decoys.pin").read_text())
+    given[1] = f"{tmp_path}/more/*.pin"
+    said = punoise("estimate-prior", *given, *common, tmp_path / "x.json", expect=2).err
+    assert "each is taken for a run with scans of its own" in said
 
 
 def test_matches_have_no_groups_in_a_prior_either(pin, punoise, tmp_path):

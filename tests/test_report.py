@@ -217,6 +217,17 @@ def test_a_lower_end_that_is_next_to_nothing_is_shown_as_nothing():
     assert "0.51\u00a0% to" in render(replace(content, prior=replace(known, answer=seen)))
 
 
+def test_a_sharp_interval_of_a_small_share_is_shown_as_it_is():
+    content = samples.content()
+    rare = replace(content.answer, alpha=0.0038, alpha_ci=(0.0033, 0.0044))
+    estimates = content.prior.estimates | {"auto": rare}
+    known = replace(content.prior, answer=rare, estimates=estimates)
+    assert any("0.0038 [0.0033, 0.0044]" in line for line in known.summary())
+    said = Outline(render(replace(content, prior=known))).text
+    assert "95 % interval 0.33 % to 0.44 %" in said
+    assert "about 4 positives, between 3 and 4" in said
+
+
 # Warnings
 
 

@@ -180,6 +180,8 @@ def test_run_writes_thresholds(punoise, variants, tmp_path):
     called = unlabeled["evidence"].str.startswith("pathogenic")
     assert called.sum() == start["n_unlabeled"]
     assert (-unlabeled["score"] <= start["score_from"]).sum() == start["n_unlabeled"]
+    above = (unlabeled["posterior"] >= 0.5).sum()  # in the population asked for
+    assert f"calls  {above} unlabeled rows have a posterior of at least 0.5" in result.err
     document = json.loads((out / "thresholds.json").read_text())
     assert document["dataset"] == "predictor"
     assert document["prior"] == 0.0441

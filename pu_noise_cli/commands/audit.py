@@ -81,7 +81,7 @@ def audit(given: AuditOptions, console: Console) -> None:
     """
     import numpy as np
 
-    from ..audit import designs, draw_rows, earlier_rows
+    from ..audit import check_no_verdicts, designs, draw_rows, earlier_rows
     from ..calibration import calibrate
     from ..engine import open_engine
     from ..outputs import check_table_target, write_table
@@ -89,6 +89,7 @@ def audit(given: AuditOptions, console: Console) -> None:
     from ..scores import Scores
 
     check_table_target(given.out)
+    check_no_verdicts(given.out)
     if given.rows + given.labeled_rows == 0:
         raise UsageError("give --rows or --labeled-rows above 0")
     prior = read_prior(given.prior)

@@ -55,6 +55,7 @@ def score(given: ScoreOptions, console: Console) -> None:
     from ..diagnosis import missing_scores
     from ..engine import open_engine
     from ..files import read_bytes
+    from ..pin_tables import PinRoles
     from ..rows import Rows
     from ..scores import WriteScores, write_training_scores
     from ..sketch import SETS
@@ -70,10 +71,12 @@ def score(given: ScoreOptions, console: Console) -> None:
         raise UsageError(f"{given.model}: does not know its training rows; 'train' writes one")
     table = given.open_table(given.table)
     features = [column.name for column in stored.model.encoding.columns]
+    is_pin = table.shards[0].format.kind == "pin"
+    known_ids = (PinRoles.of(table.name, table.columns).id,) if is_pin else ()
     rows = Rows.matched(
         [table],
         features=features,
-        id_columns=joined(given.id_column),
+        id_columns=joined(given.id_column) or known_ids,
         label_column=given.label_column,
         label_values=given.label_values(given.label_column),
         group_column=stored.scorer.group_column if known and stored.scorer else None,

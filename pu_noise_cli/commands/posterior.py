@@ -17,11 +17,13 @@ from .prior import tell_groups
 
 if TYPE_CHECKING:
     from ..bounds import Bounds
-    from ..calibration import Calibration
+    from ..calibration import Calibration, Shares
     from ..engine import Engine
     from ..evidence import Level
     from ..group_posteriors import GroupPosteriors
+    from ..notices import Notice
     from ..posteriors import Columns, PosteriorRows
+    from ..prior import Prior
     from ..scores import Scores
     from ..sketch import Sketch
     from ..thresholds import Thresholds
@@ -103,7 +105,7 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     groups = None
     with open_engine(given.dask, given.threads, console, given.resume) as engine:
         sketch = _calibration_sketch(given, scored, engine)
-        shares, notices = prior.shares(sketch)
+        shares, notices = _shares(given, prior, sketch)
         levels = [] if grading is None else grading.levels(shares.alpha)
         calibration = calibrate(sketch, shares, given.calibrator)
         request = PosteriorRequest(
@@ -134,6 +136,16 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     notices = (*notices, *calibration.notices, *missing_scores(found.missing))
     console.warn(notices)
     given.check_strict(notices)
+
+
+def _shares(given: PriorSource, prior: Prior, sketch: Sketch) -> tuple[Shares, tuple[Notice, ...]]:
+    """α and β for the rows of a sketch, with a warning where they do not go with these."""
+    from ..diagnosis import diagnose_stated
+
+    shares, notices = prior.shares(sketch)
+    if given.prior is None:  # else prior.json has the warnings about the scores
+        notices = (*notices, *diagnose_stated(sketch, shares))
+    return shares, notices
 
 
 def _check_use(given: PosteriorOptions) -> None:
@@ -292,7 +304,7 @@ def performance(given: PerformanceOptions, console: Console) -> None:
     prior = given.read_prior(scored)
     with open_engine(None, given.threads, console) as engine:
         sketch = scored.checked_sketch(engine)
-    shares, notices = prior.shares(sketch)
+    shares, notices = _shares(given, prior, sketch)
     calibration = calibrate(sketch, shares, given.calibrator)
     found = figures(calibration, given.threshold, given.calibrator, given.seed)
     if is_json(given.out):

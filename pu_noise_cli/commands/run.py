@@ -151,7 +151,7 @@ def _tell(result: RunOutput, out_dir: str, console: Console) -> None:
     tell(result.analysis.prior, result.analysis.sketch, console)
     sketch = result.analysis.sketch
     if sketch.n_unlabeled and result.groups is None:  # by group, posteriors are others
-        sure = sketch.unlabeled[result.calibration.posterior >= 0.5].sum()
+        sure = sketch.unlabeled[result.posterior >= 0.5].sum()
         console.say(f"calls  {sure} unlabeled rows have a posterior of at least 0.5")
     for name, level in result.levels.items():
         console.say(f"{name:<5}  {level.accepted(ACCEPTED)} at a q-value of at most {ACCEPTED}")

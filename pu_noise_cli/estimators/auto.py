@@ -224,6 +224,7 @@ def auto(sketch: Sketch, settings: Settings) -> Estimate:
         notices.extend(evidence.mixture.notices())
     alpha, beta = float(belief.alphas(np.array([0.5]))[0]), belief.means[1]  # of least error
     alpha_ci, beta_ci = belief.interval(LEVEL)
+    beta_ci = min(beta_ci[0], beta), max(beta_ci[1], beta)  # a mean may lie outside of both
     sampling = sampling_interval(sketch.without_negatives(), alpha)
     return Estimate(
         alpha=alpha,

@@ -73,17 +73,17 @@ class Mixture:
         freedom = len(self.counts) - 2
         if freedom < 1 or _normal(deviance, freedom) <= UNLIKELY:
             return ()
-        apart = self.counts - expected
-        strain = np.abs(apart[:, UNLABELED]) / np.sqrt(np.maximum(expected[:, UNLABELED], 1.0))
-        worst = int(strain.argmax())
-        more = "more" if apart[worst, UNLABELED] > 0 else "fewer"
+        # of any set: the fit gives way where a set is small, and then departs from that one
+        strain = np.abs(self.counts - expected) / np.sqrt(np.maximum(expected, 1.0))
+        worst, code = np.unravel_index(strain.argmax(), strain.shape)
+        seen, due = self.counts[worst, code], expected[worst, code]
         low, high = self.scores[worst], self.scores[worst + 1]
         return (
             MISFIT(
                 "the unlabeled rows are no mixture of labeled rows and known negatives (misfit "
                 f"{deviance:.0f}, {freedom} expected): between scores {low:.4g} and {high:.4g} "
-                f"there are {self.counts[worst, UNLABELED]:.0f} of them, {more} than the "
-                f"{expected[worst, UNLABELED]:.0f} expected"
+                f"there are {seen:.0f} {SETS[code]} rows, {'more' if seen > due else 'fewer'} "
+                f"than the {due:.0f} expected"
             ),
         )
 

@@ -38,7 +38,9 @@ CLEAN = Settings(beta=1.0, purity=0.0)  # of a cluster: wrong labels have been s
 RATES = np.geomspace(0.003, 0.95, 60)  # common rates that are tried
 # Logistic regression of "labels are not typical" on benchmarks/selection.py, see Signs
 INTERCEPT, SPREAD, AUC, OPEN, MISFIT = -45.9, 1.58, 38.1, 5.74, 0.239
-CHOSEN = 2.5  # added to the log-odds, because the method was asked for
+# added to the log-odds because the method was asked for: nothing where classes overlap, as no wish
+# makes the sum right there, and all from the higher AUC on
+CHOSEN, OVERLAPPING, APART = 3.0, 0.90, 0.94
 WARN_FROM = 0.3  # log-odds
 NOT_TYPICAL = declare(
     "labels-not-typical",
@@ -202,6 +204,11 @@ class Signs:
         terms = SPREAD * self.spread + AUC * self.auc + OPEN * self.open + MISFIT * self.misfit
         return INTERCEPT + terms
 
+    @property
+    def leaning(self) -> float:
+        """What is added to the log-odds because the method was asked for."""
+        return CHOSEN * min(max((self.auc - OVERLAPPING) / (APART - OVERLAPPING), 0.0), 1.0)
+
 
 def _spread(parts: list[Part]) -> float:
     alpha, share, rate = (
@@ -224,7 +231,7 @@ def answer(found: Divided) -> Estimate:
     plain = found.plain
     if found.signs is None:
         return plain
-    weight = 1 / (1 + math.exp(-found.signs.log_odds - CHOSEN))
+    weight = 1 / (1 + math.exp(-found.signs.log_odds - found.signs.leaning))
     alpha = min((1 - weight) * plain.alpha + weight * found.alpha, plain.beta)
     draws = np.array(plain.draws)
     replaced = np.linspace(0, DRAWS - 1, round(weight * DRAWS)).round().astype(int)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..estimators.assumptions import purity_asked
-from ..prior import Prior, Wording, lower_end
+from ..prior import LITTLE, Prior, Wording, lower_end
 from .chart import (
     MIDDLE,
     Chart,
@@ -75,14 +75,15 @@ def sensitivity(content: ReportContent) -> list[Chart]:
     # where scores separate little, less is assumed than is stated
     sketch = content.sketch.mirrored() if prior.labeled_negatives else content.sketch
     by_purity = {
-        purity_asked(stated, sketch): (lower_end(low), high)
+        purity_asked(stated, sketch): (lower_end((low, high)), high)
         for stated, low, high in answer.assumed["sensitivity"]
     }
     if len(by_purity) < FEWEST:
         return []
-    used = 0.0 if prior.contradicted else lower_end(answer.assumed["purity"])
+    purity = answer.assumed["purity"]
+    used = 0.0 if prior.contradicted or purity < LITTLE else purity
     if used and answer.alpha_ci is not None:
-        by_purity[used] = lower_end(answer.alpha_ci[0]), answer.alpha_ci[1]
+        by_purity[used] = lower_end(answer.alpha_ci), answer.alpha_ci[1]
     purities = sorted(by_purity)
     rows = as_rows(
         purity=purities,
@@ -112,7 +113,7 @@ def sensitivity_text(content: ReportContent) -> str:
     least = f"at least {_percent_of(purity, 2)}"
     if content.prior.contradicted:
         here = f"That {least} of them are contradicts the scores and was not used"
-    elif lower_end(purity):
+    elif purity >= LITTLE:
         here = f"This result assumes {least} (the dashed line)"
     else:
         here = "This result assumes nothing of them (the left end)"

@@ -190,7 +190,9 @@ class ReportContent:
     def notices(self) -> tuple[Notice, ...]:
         """The warnings of all steps, each once."""
         given = () if self.provenance is None else self.provenance.notices
-        return tuple(dict.fromkeys((*given, *self.prior.notices, *self.calibration.notices)))
+        of_groups = () if self.groups is None else self.groups.notices
+        found = (*given, *self.prior.notices, *self.calibration.notices, *of_groups)
+        return tuple(dict.fromkeys(found))
 
 
 def content_of_run(

@@ -48,8 +48,8 @@ def forest(name: str, title: str, symbol: str, lines: Sequence[ForestLine]) -> C
     rest = "" if len(lines) <= MOST_SAID else f"; and {len(lines) - MOST_SAID} more"
     rows: list[Row] = []
     for label, line in zip(labels, lines, strict=True):
-        low, high = line.interval or (None, None)
-        values = {"value": line.value, "low": low and lower_end(low), "high": high}
+        low, high = (lower_end(line.interval), line.interval[1]) if line.interval else (None, None)
+        values = {"value": line.value, "low": low, "high": high}
         shown = {name: None if value is None else rounded(value) for name, value in values.items()}
         rows.append({"label": label, **shown, "said": line.said, "stressed": line.stressed})
     return Chart(

@@ -123,7 +123,7 @@ def _card(
     symbol: str, text: str, share: float, interval: Interval | None, rows: int, what: str
 ) -> str:
     low, high = interval or (share, share)
-    low = lower_end(low)
+    low = lower_end((low, high))
     expected = f"about {count(share * rows)} {what}" if rows else ""
     if rows and interval:
         expected += f", between {count(low * rows)} and {count(high * rows)}"

@@ -29,7 +29,7 @@ def percent(share: float) -> str:
 
 
 def percent_range(interval: Interval) -> str:
-    return f"{percent(lower_end(interval[0]))} to {percent(interval[1])}"
+    return f"{percent(lower_end(interval))} to {percent(interval[1])}"
 
 
 def is_wide(share: float, interval: Interval | None) -> bool:
