@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CHUNK = 4864  # rows at a time: some dozen tiles of the networks
-AHEAD = 8  # chunks in memory at a time; reading them, which one thread does, sets the pace by then
+AHEAD = 4  # chunks scored at once; reading and writing, by one thread, set the pace by then
 
 
 def chunks(n: int) -> Iterator[slice]:
