@@ -44,7 +44,8 @@ class Verified:
         counted = np.where(both, 1 - LOST / np.maximum(self.checked, 1), 1.0)
         a = counted * self.positive + more / len(self.rows)
         b = counted * (self.checked - self.positive) + less / len(self.rows)
-        size = self.rows[:, None] / self.rows.sum()
+        # an edited audit may have lost all rows of a small stratum, which then says nothing
+        size = np.maximum(self.rows[:, None] / self.rows.sum(), 1e-300)
         ends = np.clip((np.arange(POINTS + 1) - 0.5) / (POINTS - 1) / size, 0, 1)
         cdf = betainc(np.maximum(a, TINY)[:, None], np.maximum(b, TINY)[:, None], ends)
         # sums of the strata: a product of Fourier transforms, with room for all of them

@@ -48,6 +48,12 @@ def test_a_stratum_without_verdicts_may_be_anything():
     assert high > 0.5
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_stratum_that_lost_its_rows_says_nothing():
+    low, high = counts((500, 50, 20), (0, 0, 0), (500, 50, 30)).interval
+    assert (low, high) == pytest.approx(counts((500, 50, 20), (500, 50, 30)).interval, abs=0.01)
+
+
 @pytest.mark.parametrize(("alpha", "n"), [(0.02, 50), (0.2, 100)])
 def test_the_interval_covers_whether_or_not_the_model_is_right(alpha, n):
     """Posteriors that are too high or too low by a factor of five in the odds."""
