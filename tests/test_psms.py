@@ -139,6 +139,15 @@ def test_scores_of_matches_say_so(ran, punoise):
     assert "each-match-counts" not in {warning["code"] for warning in prior["warnings"]}
 
 
+def test_a_report_of_a_run_on_matches_has_the_warnings_of_the_run(ran, punoise, tmp_path):
+    _, out, _ = ran
+    files = {name: out / f"{name}.parquet" for name in ("scores", "posterior")}
+    given = [word for name, file in files.items() for word in (f"--{name}", file)]
+    prior, page = out / "prior.json", tmp_path / "r.html"
+    told = punoise("report", *given, "--prior", prior, "--out", page).err
+    assert "posterior-mean-off" not in told
+
+
 def test_new_matches_have_the_ids_of_the_file(ran, punoise, pin, tmp_path):
     _, out, _ = ran
     scores = tmp_path / "new.tsv"
