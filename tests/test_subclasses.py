@@ -42,6 +42,14 @@ def test_unequal_rates_are_noticed_and_undone(selection):
 
 
 @pytest.mark.parametrize("seed", range(3))
+def test_of_few_positives_only_auto_is_told(seed):
+    """The shares of clusters are far too high then, and seem to contradict each other."""
+    drawn = simulate(0.005, 0.95, 600, 3000, 10, seed)
+    samples = Samples(drawn.labeled, drawn.unlabeled)
+    assert subclasses(drawn) == divide(samples, Settings()).plain
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_typical_labels_raise_no_warning_and_cost_little(seed):
     drawn = simulated(1.0, seed)
     found = subclasses(drawn)

@@ -29,6 +29,7 @@ from .ratios import Ratios
 
 NUMBERS = (6, 9, 12, 16)  # of clusters; the estimates are averaged
 LEAST_ROWS = 100  # labeled, with fewer of which nothing but `auto` is said
+LEAST_ALPHA = 0.025  # by `auto`, below which the shares of clusters come out far too high
 LEAST_MEMBERS = 4  # labeled rows of a cluster
 MAX_ROWS = 5000  # of each table
 CLEAR = 0.3  # the ratio of densities from which an unlabeled row helps to place clusters in full
@@ -119,7 +120,8 @@ def divide(samples: Samples, settings: Settings) -> Divided:
     tables = _tables(samples, settings, rng)
     known = replace(settings, purity=Settings.purity, alpha_between=None, beta_between=None)
     plain = auto(tables.sketch, known)
-    if tables.kept.sum() < LEAST_ROWS or tables.sketch.auc <= 0.5:
+    few = tables.kept.sum() < LEAST_ROWS or plain.alpha < LEAST_ALPHA
+    if few or tables.sketch.auc <= 0.5:
         return Divided(plain, [], None)
     ratios = Ratios(tables.rows, tables.n_labeled, rng)
     divisions = [_parts(tables, ratios, number, rng) for number in NUMBERS]
