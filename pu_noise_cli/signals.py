@@ -6,6 +6,7 @@ import _thread
 import contextlib
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 ENDING = ("SIGTERM", "SIGHUP", "SIGINT")  # not all of them are on every platform
+GRACE = 10.0  # seconds for the exception to get through; schedulers give a process some thirty
 
 
 class Terminated(BaseException):
@@ -24,6 +26,7 @@ class _State:
     held: int = 0  # parts of the code that must not be interrupted, one in another
     waiting: int | None = None  # the signal that came meanwhile
     raised: bool = False  # an exception is on its way up
+    lost: bool = False  # it came up where none can be raised, as in a destructor
     over: bool = False  # the process is about to end anyway
 
 
@@ -36,7 +39,7 @@ def install() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _answer)
-    sys.unraisablehook = _raise_later
+    sys.unraisablehook = _unraisable
 
 
 def _answer(number: int, frame: FrameType | None) -> None:
@@ -45,13 +48,27 @@ def _answer(number: int, frame: FrameType | None) -> None:
     if _state.held:
         _state.waiting = number
         return
-    if _is_inside(frame, _raise_later):  # where it would be lost for good
-        _thread.start_new_thread(_remind, (number,))
-        return
     _state.raised = True
+    _state.lost = _is_inside(frame, _unraisable)  # where it would be lost for good
+    with contextlib.suppress(RuntimeError):  # there may be no room for another thread
+        _thread.start_new_thread(_see_to_it, (number,))
+    if _state.lost:
+        return
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise Terminated(number)
+
+
+def _see_to_it(number: int) -> None:
+    """Send a signal again whose exception was lost, also to code that catches all there are."""
+    deadline = time.monotonic() + GRACE
+    while not _state.over:
+        time.sleep(0.002)
+        if _state.lost or time.monotonic() > deadline:
+            _state.raised = False
+            # for the main thread to wake from what it may wait for
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+            return
 
 
 def _is_inside(frame: FrameType | None, function: Any) -> bool:
@@ -60,19 +77,11 @@ def _is_inside(frame: FrameType | None, function: Any) -> bool:
     return frame is not None
 
 
-def _raise_later(lost: Any) -> None:
-    """An exception that came up where none can be raised, as in a destructor, is not lost."""
+def _unraisable(lost: Any) -> None:
     if issubclass(lost.exc_type, Terminated | KeyboardInterrupt):
-        number = lost.exc_value.args[0] if lost.exc_type is Terminated else signal.SIGINT
-        _thread.start_new_thread(_remind, (number,))
+        _state.lost = True
     else:
         sys.__unraisablehook__(lost)
-
-
-def _remind(number: int) -> None:
-    time.sleep(0.001)
-    _state.raised = False
-    _thread.interrupt_main(signal.Signals(number))
 
 
 def end() -> None:
