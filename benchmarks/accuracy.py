@@ -21,10 +21,10 @@ import simulator
 from peers import PEERS
 from scipy import stats
 
-from pu_noise_cli.estimation import estimate_prior
-from pu_noise_cli.estimators import ESTIMATORS, Settings
-from pu_noise_cli.prior import CI_LEVEL
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.prior.base import ESTIMATORS, Settings
+from pu_noise_cli.prior.document import CI_LEVEL
+from pu_noise_cli.prior.estimation import estimate_prior
+from pu_noise_cli.score.sketch import Sketch
 
 BETAS = (1.0, 0.95, 0.75)
 OURS = [name for name, method in ESTIMATORS.items() if method.needs == "scores"]

@@ -11,8 +11,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import minimize
 
-from pu_noise_cli.estimators import ESTIMATORS, Settings, alphamax
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.prior import alphamax
+from pu_noise_cli.prior.base import ESTIMATORS, Settings
+from pu_noise_cli.score.sketch import Sketch
 
 TIMED = 5  # of the proportions, by the slow way; the others are taken to cost the same
 

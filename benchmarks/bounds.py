@@ -25,15 +25,16 @@ import pyarrow as pa
 from accuracy import markdown
 from sbc import sampled
 
-from pu_noise_cli.bounds import bounds
-from pu_noise_cli.calibration import Shares, calibrate
-from pu_noise_cli.estimation import estimate_prior
-from pu_noise_cli.estimators import Settings
-from pu_noise_cli.estimators.assumptions import PURITY, purity_asked
-from pu_noise_cli.evidence import levels
-from pu_noise_cli.files import read_rule
-from pu_noise_cli.grouped import GroupCopies
-from pu_noise_cli.sketch import LABELED, UNLABELED, FloatArray, Sketch
+from pu_noise_cli.evidence.strengths import levels
+from pu_noise_cli.numerics import FloatArray
+from pu_noise_cli.posterior.bounds import GroupCopies, bounds
+from pu_noise_cli.posterior.calibration import calibrate
+from pu_noise_cli.prior.base import Settings, Shares
+from pu_noise_cli.prior.belief import PURITY, purity_asked
+from pu_noise_cli.prior.estimation import estimate_prior
+from pu_noise_cli.score.sketch import Sketch
+from pu_noise_cli.tables.files import read_rule
+from pu_noise_cli.tables.rows import LABELED, UNLABELED
 
 PLACES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)  # quantiles of the unlabeled rows
 SLACKS = (0.01, 0.0)  # posteriors next to 0 and 1 are missed by less than decides anything

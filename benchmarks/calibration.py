@@ -13,10 +13,10 @@ import protocol
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import roc_auc_score
 
-from pu_noise_cli.calibration import Calibration, Shares, calibrate
-from pu_noise_cli.estimators import ESTIMATORS, Settings
-from pu_noise_cli.performance import performance
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.posterior.calibration import Calibration, calibrate
+from pu_noise_cli.posterior.performance import performance
+from pu_noise_cli.prior.base import ESTIMATORS, Settings, Shares
+from pu_noise_cli.score.sketch import Sketch
 
 FDR = 0.05
 FIGURES = {

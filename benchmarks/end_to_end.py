@@ -39,7 +39,7 @@ PUNOISE = """
 import sys, time, types
 import pu_noise_cli.engine
 pu_noise_cli.engine.time = types.SimpleNamespace(monotonic=time.process_time)
-from pu_noise_cli.main import main
+from pu_noise_cli.cli.process import main
 main()
 """
 

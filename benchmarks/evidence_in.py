@@ -29,12 +29,12 @@ from accuracy import markdown
 from scipy.stats import beta as beta_law
 from scipy.stats import norm
 
-from pu_noise_cli.calibration import Shares, calibrate
-from pu_noise_cli.estimators import ESTIMATORS, Settings
-from pu_noise_cli.estimators.auto import LEVEL, Evidence, believed
-from pu_noise_cli.estimators.negatives import Mixture
-from pu_noise_cli.sketch import Sketch
-from pu_noise_cli.stratified import Verified, allot, stratify, width_foreseen
+from pu_noise_cli.audit.verdicts import Verified, allot, stratify, width_foreseen
+from pu_noise_cli.posterior.calibration import calibrate
+from pu_noise_cli.prior.auto import LEVEL, Evidence, believed
+from pu_noise_cli.prior.base import ESTIMATORS, Settings, Shares
+from pu_noise_cli.prior.negatives import Mixture
+from pu_noise_cli.score.sketch import Sketch
 
 AUCS, ALPHAS, BETAS = (0.75, 0.87, 0.95), (0.02, 0.2, 0.5), (1.0, 0.9, 0.75)
 SIZES = (50, 100, 200)

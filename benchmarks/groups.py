@@ -21,12 +21,13 @@ from unittest import mock
 
 import numpy as np
 
-from pu_noise_cli import pooling
-from pu_noise_cli.calibration import calibrate
-from pu_noise_cli.estimation import estimate_prior
-from pu_noise_cli.estimators import Estimate, Settings
-from pu_noise_cli.pooling import Bins, pool
-from pu_noise_cli.sketch import LABELED, UNLABELED, Sketch
+from pu_noise_cli.posterior import pooling
+from pu_noise_cli.posterior.calibration import calibrate
+from pu_noise_cli.posterior.pooling import Bins, pool
+from pu_noise_cli.prior.base import Estimate, Settings
+from pu_noise_cli.prior.estimation import estimate_prior
+from pu_noise_cli.score.sketch import Sketch
+from pu_noise_cli.tables.rows import LABELED, UNLABELED
 
 GENES, SMALLEST, LARGEST = 30, 30, 3000
 LOW, HIGH, BETA = 0.01, 0.5, 0.95

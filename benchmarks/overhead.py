@@ -22,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from pu_noise_cli import cli
+from pu_noise_cli.cli import process as cli
 
 EXAMPLE = Path(__file__).parent.parent / "snakemake_example"
 BIN = Path(sys.executable).parent

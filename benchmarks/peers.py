@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.score.sketch import Sketch
 
 FloatArray = NDArray[np.float64]
 

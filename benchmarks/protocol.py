@@ -20,11 +20,10 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from pu_noise_cli.estimators import ESTIMATORS, Samples, Settings
-from pu_noise_cli.sketch import Sketch
-from pu_noise_cli.transform import CLASSIFIERS
-from pu_noise_cli.transform.base import Training
-from pu_noise_cli.transform.scaling import fit_scaling
+from pu_noise_cli.prior.base import ESTIMATORS, Samples, Settings
+from pu_noise_cli.score.classifiers import CLASSIFIERS, Training
+from pu_noise_cli.score.scaling import fit_scaling
+from pu_noise_cli.score.sketch import Sketch
 
 HERE = Path(__file__).parent
 MAX_UNLABELED = 10_000

@@ -23,9 +23,9 @@ import pandas as pd
 import simulator
 from accuracy import FAMILIES, left_out, markdown
 
-from pu_noise_cli.estimators import ESTIMATORS, Settings
-from pu_noise_cli.estimators.assumptions import PURITY, purity_asked
-from pu_noise_cli.estimators.limits import limits
+from pu_noise_cli.prior.base import ESTIMATORS, Settings
+from pu_noise_cli.prior.belief import PURITY, purity_asked
+from pu_noise_cli.prior.bound import limits
 
 STRATA = {
     "AUC": [0, 0.6, 0.7, 0.8, 1],

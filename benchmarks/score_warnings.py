@@ -13,10 +13,10 @@ import argparse
 import numpy as np
 import pandas as pd
 
-from pu_noise_cli.diagnosis import Case, diagnose
-from pu_noise_cli.estimation import estimate_prior
-from pu_noise_cli.estimators import Estimate, Settings
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.prior.base import Estimate, Settings
+from pu_noise_cli.prior.checks import Case, diagnose
+from pu_noise_cli.prior.estimation import estimate_prior
+from pu_noise_cli.score.sketch import Sketch
 
 CODES = ("lone-value", "saturated-score")
 FAR_OFF = 0.1  # an error of alpha for which there should be a warning

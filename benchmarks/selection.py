@@ -23,10 +23,10 @@ import pandas as pd
 import protocol
 from peers import PEERS
 
-from pu_noise_cli.estimators import ESTIMATORS, Samples, Settings
-from pu_noise_cli.estimators.subclasses import answer, divide
-from pu_noise_cli.simulate import simulate
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.prior.base import ESTIMATORS, Samples, Settings
+from pu_noise_cli.prior.subclasses import answer, divide
+from pu_noise_cli.score.sketch import Sketch
+from pu_noise_cli.tables.simulate import simulate
 
 Rng = np.random.Generator
 

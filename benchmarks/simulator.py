@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage, special, stats
 
-from pu_noise_cli.estimators.assumptions import (
+from pu_noise_cli.prior.belief import (
     DEFAULT,
     LEAST_EXCESS,
     SIMULATED,
@@ -24,7 +24,7 @@ from pu_noise_cli.estimators.assumptions import (
     SharePrior,
     top_cells,
 )
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.score.sketch import Sketch
 
 FloatArray = NDArray[np.float64]
 Rng = np.random.Generator

@@ -14,13 +14,12 @@ import numpy as np
 from calibration import calibration_error
 from sklearn.metrics import average_precision_score
 
-from pu_noise_cli.calibration import calibrate
-from pu_noise_cli.estimation import estimate_prior
-from pu_noise_cli.estimators import Settings
-from pu_noise_cli.sketch import Sketch
-from pu_noise_cli.transform import CLASSIFIERS
-from pu_noise_cli.transform.base import Training
-from pu_noise_cli.transform.scaling import fit_scaling
+from pu_noise_cli.posterior.calibration import calibrate
+from pu_noise_cli.prior.base import Settings
+from pu_noise_cli.prior.estimation import estimate_prior
+from pu_noise_cli.score.classifiers import CLASSIFIERS, Training
+from pu_noise_cli.score.scaling import fit_scaling
+from pu_noise_cli.score.sketch import Sketch
 
 LABELED, UNLABELED, FEATURES, INFORMING = 50, 18_000, 200, 20
 ALPHA, BETA = 0.02, 0.9

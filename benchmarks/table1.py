@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import protocol
 
-from pu_noise_cli.estimators import Settings
+from pu_noise_cli.prior.base import Settings
 
 COLUMNS = {
     "elkan-noto": "elkan_noto",

@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 import protocol
 
-from pu_noise_cli.estimators import Settings
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.prior.base import Settings
+from pu_noise_cli.score.sketch import Sketch
 
 COLUMNS = {
     "elkan-noto": "elkan_noto",

@@ -20,14 +20,15 @@ import pandas as pd
 from accuracy import markdown
 
 from pu_noise_cli import estimate
-from pu_noise_cli.bounds import bounds
-from pu_noise_cli.calibration import Shares, calibrate
-from pu_noise_cli.estimation import estimate_prior
-from pu_noise_cli.estimators import Settings
-from pu_noise_cli.evidence import Grading
-from pu_noise_cli.files import read_rule
-from pu_noise_cli.sketch import FloatArray, Sketch
-from pu_noise_cli.thresholds import Thresholds
+from pu_noise_cli.evidence.strengths import Grading
+from pu_noise_cli.evidence.thresholds import Thresholds
+from pu_noise_cli.numerics import FloatArray
+from pu_noise_cli.posterior.bounds import bounds
+from pu_noise_cli.posterior.calibration import calibrate
+from pu_noise_cli.prior.base import Settings, Shares
+from pu_noise_cli.prior.estimation import estimate_prior
+from pu_noise_cli.score.sketch import Sketch
+from pu_noise_cli.tables.files import read_rule
 
 PRIOR = 0.0441
 ACMG = Grading("acmg", read_rule("acmg"), PRIOR)

@@ -23,10 +23,9 @@ import numpy as np
 import simulator
 from numpy.typing import NDArray
 
-from pu_noise_cli.estimators import auto
-from pu_noise_cli.estimators.assumptions import SIMULATED
-from pu_noise_cli.estimators.belief import Belief
-from pu_noise_cli.estimators.summary import summarise
+from pu_noise_cli.prior import auto
+from pu_noise_cli.prior.auto import summarise
+from pu_noise_cli.prior.belief import SIMULATED, Belief
 
 Array = NDArray[np.float32]
 

@@ -12,9 +12,8 @@ import numpy as np
 from protocol import paper, real
 from sklearn.metrics import roc_auc_score
 
-from pu_noise_cli.transform import CLASSIFIERS
-from pu_noise_cli.transform.base import Training
-from pu_noise_cli.transform.scaling import fit_scaling
+from pu_noise_cli.score.classifiers import CLASSIFIERS, Training
+from pu_noise_cli.score.scaling import fit_scaling
 
 
 def main() -> None:

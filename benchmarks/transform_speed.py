@@ -17,9 +17,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
-from pu_noise_cli.transform.base import Training
-from pu_noise_cli.transform.networks import networks
-from pu_noise_cli.transform.threads import ahead
+from pu_noise_cli.scale.engine import ahead
+from pu_noise_cli.score.classifiers import Training
+from pu_noise_cli.score.networks import networks
 
 N_LABELED, N_UNLABELED = 1_000, 10_000
 N_SCORED = 1_000_000

@@ -1,7 +1,11 @@
 """Every way punoise stops early, each with its exit code."""
 
+from __future__ import annotations
+
+import contextlib
 import errno
 import re
+from collections.abc import Callable, Iterator
 
 MAX_LINE = 2000  # characters; names and values may be of any length
 # what moves the cursor, reverses the text, or is no character
@@ -85,3 +89,33 @@ def of_system(what: str, error: BaseException) -> PunoiseError | None:
     reason = getattr(error, "strerror", None) or str(error)
     detail = reason.split("Detail: ")[-1].split("\n")[0]  # Arrow's, after the whole path
     return (UsageError if number in OF_USAGE else MachineError)(f"{what}: {detail}")
+
+
+# ---- Interruptions
+
+
+class Terminated(BaseException):
+    """A signal asked the process to end; raised so that temporary files are removed."""
+
+
+class _Critical:
+    """Parts of the code that must not be interrupted, one inside another."""
+
+    depth = 0
+    deferred: Callable[[], None] | None = None  # what a signal that came meanwhile asks for
+
+
+critical = _Critical()
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let what is inside finish before a signal is answered."""
+    critical.depth += 1
+    try:
+        yield
+    finally:
+        critical.depth -= 1
+        if not critical.depth and critical.deferred is not None:
+            answer, critical.deferred = critical.deferred, None
+            answer()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pu_noise_cli import blas
+from pu_noise_cli.cli.process import hold_at_start
 
-blas.hold_at_start()  # as main() does, before numpy comes
+hold_at_start()  # as main() does, before numpy comes
 
 # ruff: noqa: E402
 import json
@@ -18,10 +18,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pu_noise_cli import cli
-from pu_noise_cli.main import exit_code
+from pu_noise_cli.cli import process as cli
+from pu_noise_cli.cli.process import exit_code
 
-SCHEMA = json.loads((Path(cli.__file__).parent / "schemas" / "prior.json").read_text())
+SCHEMA = json.loads((Path(cli.__file__).parents[1] / "prior" / "schema.json").read_text())
 
 
 def _has_slurm() -> bool:

@@ -14,23 +14,23 @@ from typing import Any
 
 import numpy as np
 
-from pu_noise_cli.calibration import Calibration, Shares, calibrate
 from pu_noise_cli.errors import InputError
-from pu_noise_cli.estimation import estimate_prior, failed_prior, stated_prior
-from pu_noise_cli.estimators import Settings
 from pu_noise_cli.notices import Notice
-from pu_noise_cli.prior import Prior
-from pu_noise_cli.provenance import SCHEMA
-from pu_noise_cli.report.aggregates import PosteriorCurve
+from pu_noise_cli.posterior.calibration import Calibration, calibrate
+from pu_noise_cli.prior.base import Settings, Shares
+from pu_noise_cli.prior.document import Prior
+from pu_noise_cli.prior.estimation import estimate_prior, failed_prior, stated_prior
 from pu_noise_cli.report.content import (
     InputFile,
+    PosteriorCurve,
     Provenance,
     ReportContent,
     Sample,
     SuspiciousLabel,
     bounds_on_posterior,
 )
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.score.sketch import Sketch
+from pu_noise_cli.tables.results import SCHEMA
 
 RUN = "window.harmed = true"
 HOSTILE = (

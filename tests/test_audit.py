@@ -11,7 +11,7 @@ import pytest
 from conftest import validated
 from scipy.stats import beta as beta_law
 
-from pu_noise_cli.stratified import STRATA, Verified, allot, stratify, width_foreseen
+from pu_noise_cli.audit.verdicts import STRATA, Verified, allot, stratify, width_foreseen
 
 
 def counts(*rows: tuple[int, int, int]) -> Verified:

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from conftest import normals
 
-from pu_noise_cli.estimators import ESTIMATORS, Estimate, Settings
-from pu_noise_cli.estimators.auto import WEIGHTS
-from pu_noise_cli.estimators.summary import summarise
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.prior.auto import WEIGHTS, summarise
+from pu_noise_cli.prior.base import ESTIMATORS, Estimate, Settings
+from pu_noise_cli.score.sketch import Sketch
 
 CLEAN = Settings()
 

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from pu_noise_cli.errors import InputError
-from pu_noise_cli.estimation import failed_prior
-from pu_noise_cli.transform.training import MIN_ROWS
+from pu_noise_cli.prior.estimation import failed_prior
+from pu_noise_cli.score.training import MIN_ROWS
 
 N = 40
 rng = np.random.default_rng(1)

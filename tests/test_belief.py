@@ -10,11 +10,10 @@ import conftest
 import numpy as np
 import pytest
 
-from pu_noise_cli.estimators import ESTIMATORS, Estimate, Settings
-from pu_noise_cli.estimators.assumptions import DEFAULT, top_cells, top_purity, top_ratio
-from pu_noise_cli.estimators.belief import Belief
-from pu_noise_cli.estimators.limits import limits
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.prior.base import ESTIMATORS, Estimate, Settings
+from pu_noise_cli.prior.belief import DEFAULT, Belief, top_cells, top_purity, top_ratio
+from pu_noise_cli.prior.bound import limits
+from pu_noise_cli.score.sketch import Sketch
 
 
 def normals(*args, separation=2.0) -> Sketch:

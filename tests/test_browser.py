@@ -9,7 +9,7 @@ import report_samples as samples
 
 from pu_noise_cli.report.comparison import render_comparison
 from pu_noise_cli.report.page import render
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.score.sketch import Sketch
 
 pytest.importorskip("websocket", reason="the websocket-client package is not installed")
 

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pu_noise_cli.calibration import CALIBRATORS, MEAN_TOLERANCE, Shares, calibrate
-from pu_noise_cli.sketch import Sketch
-from pu_noise_cli.splines import smooth_logit
+from pu_noise_cli.numerics import smooth_logit
+from pu_noise_cli.posterior.calibration import CALIBRATORS, MEAN_TOLERANCE, calibrate
+from pu_noise_cli.prior.base import Shares
+from pu_noise_cli.score.sketch import Sketch
 
 shares = st.floats(0, 1)
 

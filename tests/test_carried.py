@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pu_noise_cli.audit import COLUMNS
-from pu_noise_cli.calibration import Shares, calibrate
-from pu_noise_cli.evidence import Level
-from pu_noise_cli.posteriors import PosteriorRequest, posterior_columns
-from pu_noise_cli.rows import OWN_COLUMNS
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.audit.design import COLUMNS
+from pu_noise_cli.evidence.strengths import Level
+from pu_noise_cli.posterior.calibration import calibrate
+from pu_noise_cli.posterior.table import PosteriorRequest, posterior_columns
+from pu_noise_cli.prior.base import Shares
+from pu_noise_cli.score.sketch import Sketch
+from pu_noise_cli.tables.rows import OWN_COLUMNS
 
 IDS = ["CHROM", "POS", "REF", "ALT"]
 BY_IDS = ["--id-column", ",".join(IDS), "--keep-columns", "gene,hgvs_p"]

@@ -17,8 +17,8 @@ from conftest import validated
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pu_noise_cli.scores import Scores
-from pu_noise_cli.simulate import simulate
+from pu_noise_cli.score.scores import Scores
+from pu_noise_cli.tables.simulate import simulate
 
 FAST = ("--classifier", "logistic")
 

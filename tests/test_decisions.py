@@ -7,14 +7,15 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from pu_noise_cli.bounds import bounds
-from pu_noise_cli.calibration import Shares, calibrate, replicates, shift_prior
 from pu_noise_cli.errors import InputError
-from pu_noise_cli.evidence import NONE, OF_GROUPS, levels, strengths
-from pu_noise_cli.files import read_rule
-from pu_noise_cli.groups import COUNTED, ESTIMATED
-from pu_noise_cli.performance import performance
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.evidence.strengths import NONE, OF_GROUPS, levels, strengths
+from pu_noise_cli.posterior.bounds import bounds
+from pu_noise_cli.posterior.calibration import calibrate, replicates, shift_prior
+from pu_noise_cli.posterior.groups import COUNTED, ESTIMATED
+from pu_noise_cli.posterior.performance import performance
+from pu_noise_cli.prior.base import Shares
+from pu_noise_cli.score.sketch import Sketch
+from pu_noise_cli.tables.files import read_rule
 
 # Pejaver et al. 2022, at the prior of missense variants
 PUBLISHED = {

@@ -7,8 +7,9 @@ import pytest
 from conftest import normals
 from scipy.optimize import minimize
 
-from pu_noise_cli.estimators import ESTIMATORS, Estimate, Samples, Settings, alphamax, msgmm
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.prior import alphamax, msgmm
+from pu_noise_cli.prior.base import ESTIMATORS, Estimate, Samples, Settings
+from pu_noise_cli.score.sketch import Sketch
 
 # those that count matches need as many labeled rows as there are unlabeled ones of their class
 METHODS = [name for name, method in ESTIMATORS.items() if method.needs != "matches"]

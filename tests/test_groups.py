@@ -11,15 +11,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from pu_noise_cli import groups, pooling
-from pu_noise_cli.calibration import calibrate
-from pu_noise_cli.estimation import estimate_prior
-from pu_noise_cli.estimators import Settings
-from pu_noise_cli.group_posteriors import _bounded
-from pu_noise_cli.groups import OTHER, CountGroups, GroupCounter
-from pu_noise_cli.pooling import Bins, PooledShares, pool
-from pu_noise_cli.rows import Chunk
-from pu_noise_cli.sketch import LABELED, UNLABELED, Sketch
+from pu_noise_cli.posterior import groups, pooling
+from pu_noise_cli.posterior.calibration import calibrate
+from pu_noise_cli.posterior.groups import OTHER, CountGroups, GroupCounter, _bounded
+from pu_noise_cli.posterior.pooling import Bins, PooledShares, pool
+from pu_noise_cli.prior.base import Settings
+from pu_noise_cli.prior.estimation import estimate_prior
+from pu_noise_cli.score.sketch import Sketch
+from pu_noise_cli.tables.rows import LABELED, UNLABELED, Chunk
 
 ALPHAS = {"large": 0.5, "small": 0.5, **{f"G{i}": 0.05 for i in range(8)}}
 SIZES = {"large": 2000, "small": 20, **{f"G{i}": 300 for i in range(8)}}

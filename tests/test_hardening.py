@@ -22,12 +22,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pu_noise_cli import archive, files, staging, tables
-from pu_noise_cli.archive import load_sketch, save_sketch, write_archive
-from pu_noise_cli.calibration import Shares, calibrate
 from pu_noise_cli.errors import InputError, MachineError, UsageError, of_system, printable
-from pu_noise_cli.sketch import Sketch
-from pu_noise_cli.transform.store import FORMAT, load_model
+from pu_noise_cli.posterior.calibration import calibrate
+from pu_noise_cli.prior.base import Shares
+from pu_noise_cli.score.model import FORMAT, load_model
+from pu_noise_cli.score.sketch import Sketch, load_sketch, save_sketch
+from pu_noise_cli.tables import files
+from pu_noise_cli.tables import files as archive
+from pu_noise_cli.tables import reading as tables
+from pu_noise_cli.tables import writing as staging
+from pu_noise_cli.tables.files import write_archive
 
 COMMAND = [sys.executable, "-m", "pu_noise_cli"]
 FAST = ("--classifier", "logistic")
@@ -397,7 +401,7 @@ def test_outputs_that_cannot_be_are_wrong_usage(punoise, scores, tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
 def test_an_output_in_a_directory_that_cannot_be_searched(scores, tmp_path):
     (tmp_path / "closed").mkdir(mode=0o600)
-    from pu_noise_cli.outputs import check_target
+    from pu_noise_cli.tables.writing import check_target
 
     pid = os.fork()
     if pid == 0:
@@ -568,7 +572,7 @@ def test_sketches_do_not_overflow(punoise, tmp_path):
 @pytest.fixture(scope="module")
 def models(tmp_path_factory) -> dict[str, tuple[dict, dict]]:
     """The header and the arrays of a model of each kind."""
-    from pu_noise_cli.cli import cli
+    from pu_noise_cli.cli.process import cli
 
     folder = tmp_path_factory.mktemp("models")
     rng = np.random.default_rng(0)

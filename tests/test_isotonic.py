@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
-from pu_noise_cli.isotonic import isotonic
+from pu_noise_cli.numerics import isotonic
 
 
 @given(st.lists(st.tuples(st.integers(-5, 5), st.integers(1, 9)), min_size=1, max_size=60))

@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 
 import pu_noise_cli as punoise_interface
-from pu_noise_cli.archive import load_sketch
 from pu_noise_cli.errors import InputError
-from pu_noise_cli.sketch import Sketch, SketchBuilder
+from pu_noise_cli.score.sketch import Sketch, SketchBuilder, load_sketch
 
 SKIP = ["--missing-score", "skip"]
 

@@ -14,13 +14,12 @@ from conftest import validated
 from scipy.stats import norm
 
 import pu_noise_cli
-from pu_noise_cli.archive import load_sketch, save_sketch
-from pu_noise_cli.calibration import Shares, calibrate
 from pu_noise_cli.errors import UsageError
-from pu_noise_cli.estimation import estimate_prior
-from pu_noise_cli.estimators import ESTIMATORS, Settings
-from pu_noise_cli.estimators.negatives import Mixture
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.posterior.calibration import calibrate
+from pu_noise_cli.prior.base import ESTIMATORS, Settings, Shares
+from pu_noise_cli.prior.estimation import estimate_prior
+from pu_noise_cli.prior.negatives import Mixture
+from pu_noise_cli.score.sketch import Sketch, load_sketch, save_sketch
 
 GAP = np.sqrt(2) * norm.ppf(0.87)
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from conftest import validated
 
-from pu_noise_cli.diagnosis import Case, diagnose
 from pu_noise_cli.errors import EstimationError, InputError, UsageError
-from pu_noise_cli.estimation import estimate_prior, failed_prior
-from pu_noise_cli.estimators import ESTIMATORS, Estimate, Settings
-from pu_noise_cli.prior import Prior, read_prior
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.prior.base import ESTIMATORS, Estimate, Settings
+from pu_noise_cli.prior.checks import Case, diagnose
+from pu_noise_cli.prior.document import Prior, read_prior
+from pu_noise_cli.prior.estimation import estimate_prior, failed_prior
+from pu_noise_cli.score.sketch import Sketch
 
 ON_SCORES = [name for name, estimator in ESTIMATORS.items() if estimator.needs == "scores"]
 

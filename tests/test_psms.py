@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pu_noise_cli import pin_tables
 from pu_noise_cli.errors import InputError
-from pu_noise_cli.matches import Matches, _q_values, check_decoys
-from pu_noise_cli.tables import open_table
-from pu_noise_cli.transform import CLASSIFIERS, Training
-from pu_noise_cli.transform.decoys import telling_features
-from pu_noise_cli.transform.semi_supervised import set_apart
+from pu_noise_cli.proteomics import pin as pin_tables
+from pu_noise_cli.proteomics.matches import Matches, _q_values, check_decoys
+from pu_noise_cli.score.classifiers import CLASSIFIERS, Training
+from pu_noise_cli.score.networks import set_apart
+from pu_noise_cli.score.training import telling_features
+from pu_noise_cli.tables.reading import open_table
 
 HEADER = ["SpecId", "Label", "ScanNr", "ExpMass", "CalcMass", "xcorr", "deltaCn", "charge"]
 COLUMNS = ["PSMId", "score", "q-value", "posterior_error_prob", "peptide", "proteinIds"]

@@ -11,10 +11,11 @@ import pytest
 from conftest import SCHEMA
 
 import pu_noise_cli
-from pu_noise_cli import cli, errors
-from pu_noise_cli.estimators import ESTIMATORS
+from pu_noise_cli import errors
+from pu_noise_cli.cli import process as cli
 from pu_noise_cli.notices import KINDS
-from pu_noise_cli.transform import CLASSIFIERS
+from pu_noise_cli.prior.base import ESTIMATORS
+from pu_noise_cli.score.classifiers import CLASSIFIERS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

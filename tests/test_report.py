@@ -18,31 +18,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import Outline, data_of
 
-from pu_noise_cli import cli
+from pu_noise_cli.cli import process as cli
 from pu_noise_cli.errors import InputError
-from pu_noise_cli.estimation import estimate_prior
-from pu_noise_cli.estimators import Settings
 from pu_noise_cli.notices import KINDS, Notice
-from pu_noise_cli.posteriors import TARGET_ALPHA, DoubtfulRows
-from pu_noise_cli.prior import OTHER_ROWS, Prior
-from pu_noise_cli.report import text
-from pu_noise_cli.report.aggregates import (
+from pu_noise_cli.posterior.table import TARGET_ALPHA, DoubtfulRows
+from pu_noise_cli.prior.base import Settings
+from pu_noise_cli.prior.document import OTHER_ROWS, Prior
+from pu_noise_cli.prior.estimation import estimate_prior
+from pu_noise_cli.report import content as text
+from pu_noise_cli.report.charts import NO_ESTIMATE, REPORT, ForestLine, distributions, forest
+from pu_noise_cli.report.comparison import comparison_charts, render_comparison
+from pu_noise_cli.report.content import (
     PosteriorCurve,
+    Provenance,
+    SuspiciousLabel,
     observed_roc,
     passing_fdr,
     passing_posterior,
     recovered_roc,
     score_bins,
+    suspicious_labels,
 )
-from pu_noise_cli.report.assumption import REPORT
-from pu_noise_cli.report.comparison import comparison_charts, render_comparison
-from pu_noise_cli.report.content import Provenance, SuspiciousLabel, suspicious_labels
-from pu_noise_cli.report.forest import NO_ESTIMATE, ForestLine, forest
-from pu_noise_cli.report.origins import command_words
-from pu_noise_cli.report.page import render, sample_charts
-from pu_noise_cli.report.score_charts import distributions
+from pu_noise_cli.report.page import command_words, render, sample_charts
 from pu_noise_cli.report.terminal import PLAIN_BLOCKS, histogram_lines
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.score.sketch import Sketch
 
 FAST = ("--classifier", "logistic")
 MOST_BYTES = 1_500_000

@@ -10,14 +10,20 @@ import pytest
 import report_samples as samples
 from report_samples import Outline, data_of
 
-from pu_noise_cli.prior import Prior
-from pu_noise_cli.report.aggregates import passing_fdr, passing_posterior, reliability
+from pu_noise_cli.prior.document import Prior
+from pu_noise_cli.report.charts import distributions
 from pu_noise_cli.report.comparison import comparison_charts, render_comparison
-from pu_noise_cli.report.content import ReportContent, Sample
+from pu_noise_cli.report.content import (
+    ReportContent,
+    Sample,
+    passing_fdr,
+    passing_posterior,
+    reliability,
+)
 from pu_noise_cli.report.page import render, sample_charts
-from pu_noise_cli.report.score_charts import distributions
 from pu_noise_cli.report.terminal import histogram_lines
-from pu_noise_cli.sketch import NEGATIVE, SETS, Sketch
+from pu_noise_cli.score.sketch import Sketch
+from pu_noise_cli.tables.rows import NEGATIVE, SETS
 
 ALPHA, BETA = 0.2, 0.9
 

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pu_noise_cli.analysis import transform
-from pu_noise_cli.engine import Engine, Local
 from pu_noise_cli.errors import EstimationError, InputError
-from pu_noise_cli.rows import Rows
-from pu_noise_cli.tables import open_table
-from pu_noise_cli.transform.store import StoredModel, load_model, save_model
-from pu_noise_cli.transform.training import Trained, TransformSettings
+from pu_noise_cli.pipeline import transform
+from pu_noise_cli.scale.engine import Engine, Local
+from pu_noise_cli.score.model import StoredModel, load_model, save_model
+from pu_noise_cli.score.training import Trained, TransformSettings
+from pu_noise_cli.tables.reading import open_table
+from pu_noise_cli.tables.rows import Rows
 
 
 def rows_of(tmp_path, labeled: pd.DataFrame, unlabeled: pd.DataFrame, **roles) -> Rows:

@@ -20,16 +20,10 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import needs_slurm
 
-from pu_noise_cli import shards
-from pu_noise_cli.archive import (
-    SKETCH_FORMAT,
-    load_sketch,
-    save_sketch,
-    sketch_arrays,
-    write_archive,
-)
 from pu_noise_cli.errors import InputError
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.scale import engine as shards
+from pu_noise_cli.score.sketch import SKETCH_FORMAT, Sketch, load_sketch, save_sketch, sketch_arrays
+from pu_noise_cli.tables.files import write_archive
 
 FAST = ("--classifier", "logistic", "--max-train-rows", "120")
 N_SHARDS = 5

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pu_noise_cli import cli
+from pu_noise_cli.cli import process as cli
 
 BIN = Path(sys.executable).parent
 ENV = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "PUNOISE_THREADS": "1"}

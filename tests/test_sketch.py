@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from pu_noise_cli.sketch import MAX_CELLS, Sketch, SketchBuilder, _on_grid
+from pu_noise_cli.score.sketch import MAX_CELLS, Sketch, SketchBuilder, _on_grid
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 samples = st.lists(finite, min_size=1, max_size=50).map(np.array)

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pu_noise_cli.diagnosis import Case, diagnose
-from pu_noise_cli.estimation import estimate_prior
-from pu_noise_cli.estimators import Estimate, Settings
-from pu_noise_cli.sketch import Sketch
-from pu_noise_cli.spikes import lone_in_column
+from pu_noise_cli.prior.base import Estimate, Settings
+from pu_noise_cli.prior.checks import Case, diagnose
+from pu_noise_cli.prior.estimation import estimate_prior
+from pu_noise_cli.score.sketch import Sketch
+from pu_noise_cli.tables.columns import lone_in_column
 
 CODES = {"lone-value", "saturated-score"}
 

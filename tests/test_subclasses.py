@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pu_noise_cli.estimators import ESTIMATORS, Estimate, Samples, Settings
-from pu_noise_cli.estimators.clusters import assigned, k_means
-from pu_noise_cli.estimators.ratios import RIDGE, Ratios
-from pu_noise_cli.estimators.subclasses import LEAST_ROWS, divide
-from pu_noise_cli.simulate import Simulation, simulate
+from pu_noise_cli.prior.base import ESTIMATORS, Estimate, Samples, Settings
+from pu_noise_cli.prior.subclasses import LEAST_ROWS, RIDGE, Ratios, assigned, divide, k_means
+from pu_noise_cli.tables.simulate import Simulation, simulate
 
 ALPHA = 0.2
 

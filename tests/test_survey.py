@@ -10,13 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pu_noise_cli import encoding
-from pu_noise_cli.engine import Engine, Local
-from pu_noise_cli.rows import Rows
-from pu_noise_cli.shards import Job
-from pu_noise_cli.sketch import LABELED, NEGATIVE, UNLABELED
-from pu_noise_cli.tables import open_table
-from pu_noise_cli.transform.survey import Survey, SurveyRows
+from pu_noise_cli.scale.engine import Engine, Job, Local
+from pu_noise_cli.score.training import Survey, SurveyRows
+from pu_noise_cli.tables import columns as encoding
+from pu_noise_cli.tables.reading import open_table
+from pu_noise_cli.tables.rows import LABELED, NEGATIVE, UNLABELED, Rows
 
 SIZES = (400, 1, 900, 250)  # rows of the unlabeled files
 NAMES = ("x", "odd", "kind", "flag", "many", "mixed")
@@ -144,10 +142,10 @@ def test_the_pass_gives_the_digest_of_every_file(rows, threads, tmp_path):
 
 def test_a_file_is_digested_once(rows, monkeypatch, tmp_path):
     """In the pass before training, which reads it anyway."""
-    from pu_noise_cli import files
-    from pu_noise_cli.analysis import Request, analyse
-    from pu_noise_cli.estimators import Settings
-    from pu_noise_cli.transform.training import TransformSettings
+    from pu_noise_cli.pipeline import Request, analyse
+    from pu_noise_cli.prior.base import Settings
+    from pu_noise_cli.score.training import TransformSettings
+    from pu_noise_cli.tables import files
 
     opened: list[str] = []
     digest = files.hashlib.sha256

@@ -12,12 +12,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pu_noise_cli.encoding import Profiler
 from pu_noise_cli.errors import PunoiseError
-from pu_noise_cli.files import Format, read_json
-from pu_noise_cli.outputs import check_table_target, table_writer, write_atomically, write_json
-from pu_noise_cli.rows import Rows
-from pu_noise_cli.tables import open_table
+from pu_noise_cli.tables.columns import Profiler
+from pu_noise_cli.tables.files import Format, read_json
+from pu_noise_cli.tables.reading import open_table
+from pu_noise_cli.tables.rows import Rows
+from pu_noise_cli.tables.writing import (
+    check_table_target,
+    table_writer,
+    write_atomically,
+    write_json,
+)
 
 
 def read(path, **roles) -> tuple[list[str], np.ndarray, list[str]]:

@@ -8,13 +8,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from pu_noise_cli.bounds import bounds
-from pu_noise_cli.calibration import Shares, calibrate
-from pu_noise_cli.evidence import Grading
-from pu_noise_cli.files import read_rule
-from pu_noise_cli.grouped import GroupCopies, _digests, _weights
-from pu_noise_cli.sketch import Sketch
-from pu_noise_cli.thresholds import Thresholds
+from pu_noise_cli.evidence.strengths import Grading
+from pu_noise_cli.evidence.thresholds import Thresholds
+from pu_noise_cli.posterior.bounds import GroupCopies, _digests, _weights, bounds
+from pu_noise_cli.posterior.calibration import calibrate
+from pu_noise_cli.prior.base import Shares
+from pu_noise_cli.score.sketch import Sketch
+from pu_noise_cli.tables.files import read_rule
 
 COLUMNS = [
     *("level", "points", "score_from", "score_to", "lr", "posterior", "posterior_bound"),

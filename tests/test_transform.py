@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from pu_noise_cli.errors import EstimationError
-from pu_noise_cli.transform import CLASSIFIERS, Fit, Training
-from pu_noise_cli.transform.scaling import Scaling, fit_scaling
-from pu_noise_cli.transform.threads import AHEAD, ahead
+from pu_noise_cli.scale.engine import AHEAD, ahead
+from pu_noise_cli.score.classifiers import CLASSIFIERS, Fit, Training
+from pu_noise_cli.score.scaling import Scaling, fit_scaling
 
 
 @pytest.fixture(autouse=True)

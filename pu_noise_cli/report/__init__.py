@@ -1,1 +1,1 @@
-"""Results to one HTML file, to figures and to a summary for the terminal."""
+"""Results to one HTML file and figures. May import every room but cli."""

@@ -1,16 +1,23 @@
-"""The page that compares samples, failed ones included."""
+"""The page that compares samples, failed ones included.
+
+Many PRIOR.json as one table, and as custom content for MultiQC's general statistics.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
 
-from ..estimators import Estimate, Interval
-from ..prior import STATED, Prior
-from .chart import Chart
-from .content import Sample
-from .forest import SYMBOLS, ForestLine, forest
-from .frame import HINT, MAX_LISTED, advice, cell, chart_grid, section, table, whole_page
-from .text import Names, count, is_wide, percent, percent_range
+import pyarrow as pa
+
+from .. import __version__
+from ..errors import InputError
+from ..prior.base import Estimate, Interval
+from ..prior.document import STATED, Prior
+from .charts import SYMBOLS, Chart, ForestLine, forest
+from .content import Names, Sample, count, is_wide, percent, percent_range
+from .page import HINT, MAX_LISTED, advice, cell, chart_grid, section, table, whole_page
 
 MAX_SAMPLES = 1000  # samples that are drawn and listed
 
@@ -153,3 +160,102 @@ def _codes(samples: Sequence[Sample]) -> str:
         f"<li><p><code>{names.html(code)}</code></p>{advice(code)}</li>\n" for code in codes
     )
     return f'<ul class="warnings">{items}</ul>'
+
+
+SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in ("sample", "status", "reason")),
+        *((name, pa.float64()) for name in ("alpha", "alpha_low", "alpha_high")),
+        *((name, pa.float64()) for name in ("beta", "beta_low", "beta_high", "auc")),
+        *((name, pa.int64()) for name in ("n_labeled", "n_unlabeled", "n_negatives")),
+        ("warnings", pa.string()),
+    ]
+)
+SHARE = {"min": 0, "max": 1, "format": "{:,.3f}"}
+MULTIQC_HEADERS: dict[str, dict[str, Any]] = {
+    "alpha": {"title": "α", "description": "Share of positives among the unlabeled rows"},
+    "alpha_low": {"title": "α low", "description": "Lower end of the 95 % interval of α"},
+    "alpha_high": {"title": "α high", "description": "Upper end of the 95 % interval of α"},
+    "beta": {"title": "β", "description": "Share of the labeled rows that are what the labels say"},
+    "beta_low": {"title": "β low", "description": "Lower end of the 95 % interval of β"},
+    "beta_high": {"title": "β high", "description": "Upper end of the 95 % interval of β"},
+    "auc": {"title": "AUC", "description": "Positives against negatives"},
+    "warnings": {"title": "Warnings", "description": "Codes of what to be careful about"},
+}
+HIDDEN = ("beta_low", "beta_high")
+
+
+def as_batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    """The rows as a table."""
+    return pa.RecordBatch.from_pylist(rows, SCHEMA)
+
+
+def summarize(priors: Iterable[tuple[str, Prior]]) -> list[dict[str, Any]]:
+    """One row for each prior, named by its file, in their order; a failed one says why."""
+    rows: dict[str, dict[str, Any]] = {}
+    files: dict[str, str] = {}
+    for file, prior in priors:
+        row = _row(file, prior)
+        sample = row["sample"]
+        if sample in rows:
+            raise InputError(
+                f"{file}: has the same sample name as {files[sample]}, {sample!r}; "
+                "give each its own by --sample of 'estimate-prior'"
+            )
+        rows[sample], files[sample] = row, file
+    return list(rows.values())
+
+
+def _row(file: str, prior: Prior) -> dict[str, Any]:
+    failed = prior.answer is None
+    return {
+        "sample": _printable(prior.name(file)),
+        "status": "failed" if failed else "ok",
+        "reason": " ".join(_printable(prior.reason).split()) if failed else None,
+        **_interval("alpha", prior.answer),
+        **_interval("beta", prior.answer),
+        "auc": prior.auc,
+        "n_labeled": prior.n_labeled,
+        "n_unlabeled": prior.n_unlabeled,
+        "n_negatives": prior.n_negatives,
+        "warnings": _printable(",".join(notice.code for notice in prior.notices)),
+    }
+
+
+def _interval(share: str, estimate: Estimate | None) -> dict[str, float | None]:
+    low, high = getattr(estimate, f"{share}_ci", None) or (None, None)
+    return {share: getattr(estimate, share, None), f"{share}_low": low, f"{share}_high": high}
+
+
+def _printable(text: str) -> str:
+    """Text that UTF-8 can hold; JSON may have lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def multiqc_content(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """MultiQC's custom content: columns of its general statistics table.
+
+    MultiQC puts names and texts into its page as they are, so they are escaped here; of a name
+    with a slash it would keep the end only.
+    """
+    headers = {
+        key: {**header, **({} if key == "warnings" else SHARE), "hidden": key in HIDDEN}
+        for key, header in MULTIQC_HEADERS.items()
+    }
+    data: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        name = " ".join(escape(row["sample"].replace("/", "_")).split())
+        while name in data:
+            name += "_"
+        values = {key: row[key] for key in headers if row[key] not in (None, "")}
+        if "warnings" in values:
+            values["warnings"] = escape(values["warnings"])
+        data[name] = values
+    return {
+        "id": "punoise",
+        "plot_type": "generalstats",
+        "namespace": "punoise",
+        "description": f"Class priors by punoise {__version__}",
+        "headers": [{key: header} for key, header in headers.items()],
+        "data": data,
+    }

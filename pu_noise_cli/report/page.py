@@ -1,25 +1,312 @@
-"""The page of one sample: the answer, the warnings, and the charts with their texts."""
+"""The frame of every page: one HTML file with its texts, tables, charts, and what draws them.
+
+The sections on where a result comes from: the data, the options, and the files.
+
+The page of one sample: the answer, the warnings, and the charts with their texts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import base64
+import csv
+import hashlib
+import io
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from html import escape
+from importlib.resources import files
+from typing import Any
 
-from ..estimation import CURVE_METHOD
-from ..estimators import ESTIMATORS, Estimate, Interval, Settings
-from ..prior import Prior, lower_end
-from ..sketch import LABELED, UNLABELED
-from .aggregates import Passing, passing_fdr, passing_posterior, score_range
-from .assumption import certainty_list, sensitivity, sensitivity_text
-from .chart import Chart
-from .content import ReportContent
-from .evidence import evidence_charts, evidence_section
-from .forest import methods
-from .frame import HINT, MAX_LISTED, advice, beside, cell, chart_grid, section, table, whole_page
-from .origins import data_section, provenance_section
-from .posterior_charts import calibration_chart, population, posterior_by_score, posterior_histogram
-from .score_charts import comparisons, distributions, likelihoods, roc_curves
-from .text import Names, count, is_wide, number, percent, percent_range
+from .. import __version__
+from ..notices import KINDS, Kind
+from ..prior.base import ESTIMATORS, Estimate, Interval, Settings
+from ..prior.document import Prior, lower_end, shown_share
+from ..prior.estimation import CURVE_METHOD
+from ..tables.rows import LABELED, UNLABELED
+from .charts import (
+    Chart,
+    _begins,
+    calibration_chart,
+    certainty_list,
+    comparisons,
+    distributions,
+    evidence_charts,
+    likelihoods,
+    methods,
+    population,
+    posterior_by_score,
+    posterior_histogram,
+    roc_curves,
+    sensitivity,
+    sensitivity_text,
+)
+from .content import (
+    ColumnSummary,
+    InputFile,
+    Names,
+    Passing,
+    ReportContent,
+    count,
+    is_wide,
+    number,
+    passing_fdr,
+    passing_posterior,
+    percent,
+    percent_range,
+    score_range,
+    script_json,
+    shortened,
+)
+
+MAX_LISTED = 100  # columns, files, options and codes that are listed one by one
+HINT = (
+    '<p class="hint">Hover over a chart to read its values. Pinch, or scroll with Ctrl held, to '
+    "zoom; drag to pan; double-click to reset. “Values” lists the numbers behind a chart.</p>"
+)
+
+
+def whole_page(title: str, heading: str, sections: Iterable[str], drawn: Iterable[Chart]) -> str:
+    """The file; title is plain text, heading and sections are HTML already."""
+    data = "".join(
+        f'<script type="application/json" id="data-{chart.name}">'
+        f"{script_json({'spec': chart.spec(), 'columns': chart.columns})}</script>\n"
+        for chart in drawn
+    )
+    scripts = [_asset("vega.js"), _asset("page.js")]
+    # Only these two scripts may run, whatever a name in the data tries; Vega compiles expressions
+    # of the specifications, which needs 'unsafe-eval'. Nothing may be fetched from anywhere.
+    policy = (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+        f"form-action 'none'; script-src 'unsafe-eval' {' '.join(map(_source_hash, scripts))}"
+    )
+    code = "".join(f"<script>{script}</script>\n" for script in scripts)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="punoise {__version__}">
+<meta name="color-scheme" content="light dark">
+<title>{escape(title)}</title>
+<style>{_asset("page.css")}</style>
+</head>
+<body>
+<a class="skip" href="#answer">Skip to the answer</a>
+<header><h1>{heading}</h1></header>
+<main>
+{"".join(sections)}</main>
+<footer><p>Made by punoise {__version__}.</p></footer>
+<noscript><p class="notice">Charts need JavaScript; texts and tables do not.</p></noscript>
+{data}{code}</body>
+</html>
+"""
+
+
+@cache
+def _asset(name: str) -> str:
+    return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
+
+
+@cache
+def _source_hash(script: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
+def section(name: str, title: str, *parts: str) -> str:
+    """A section of parts that are HTML already."""
+    body = "".join(parts)
+    return (
+        f'<section id="{name}" aria-labelledby="h-{name}">\n<h2 id="h-{name}">{title}</h2>\n'
+        f"{body}\n</section>\n"
+    )
+
+
+def chart_grid(drawn: Iterable[Chart]) -> str:
+    """The places of charts, each with its title, its text and its values."""
+    found = "".join(
+        f'<figure class="figure-{chart.name}"><figcaption>{escape(chart.title)}</figcaption>'
+        # the library gives its own element a role and a label: ours is around it
+        f'<div role="img" aria-label="{escape(chart.alt)}"><div class="chart" '
+        f'id="chart-{chart.name}"></div></div>'
+        f'<details class="values" data-chart="{chart.name}"><summary>Values</summary></details>'
+        "</figure>\n"
+        for chart in drawn
+    )
+    return f'<div class="figures">{found}</div>'
+
+
+def beside(grid: str, text: str) -> str:
+    """A chart with the text that goes with it."""
+    return f'<div class="beside">{grid}<div>{text}</div></div>'
+
+
+def table(
+    caption: str, head: Sequence[str], rows: Iterable[Sequence[str]], text_columns: int = 1
+) -> str:
+    """A table of cells that are HTML already; all but the first columns are numbers."""
+
+    def cells(row: Sequence[str]) -> str:
+        return "".join(
+            f"<td>{cell}</td>" if i < text_columns else f'<td class="number">{cell}</td>'
+            for i, cell in enumerate(row)
+        )
+
+    header = "".join(
+        f'<th scope="col"{"" if i < text_columns else " class=number"}>{cell}</th>'
+        for i, cell in enumerate(head)
+    )
+    body = "".join(f"<tr>{cells(row)}</tr>\n" for row in rows)
+    return (
+        f'<div class="table" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
+        f"<caption>{caption}</caption><thead><tr>{header}</tr></thead>\n"
+        f"<tbody>{body}</tbody></table></div>\n"
+    )
+
+
+def cell(share: float | None, interval: Interval | None = None) -> str:
+    """A share with its interval, as tables have it."""
+    return "–" if share is None else shown_share(share, interval)
+
+
+def advice(code: str) -> str:
+    """What a warning means and what to do about it; other versions may have codes of their own."""
+    unknown = Kind(code, "A warning of another version of punoise.", "See that version's README.")
+    found = KINDS.get(code, unknown)
+    return f"<p>What it means: {escape(found.meaning)}</p><p>What to do: {escape(found.remedy)}</p>"
+
+
+KINDS_OF_COLUMNS = {"number": "numeric", "boolean": "true/false", "category": "categorical"}
+
+
+def data_section(content: ReportContent, names: Names) -> str:
+    """How many rows there are, and what the columns hold."""
+    sketch = content.sketch
+    labeled = "labeled as negatives" if content.prior.labeled_negatives else "labeled"
+    sizes = {
+        labeled: sketch.n_labeled,
+        "unlabeled": sketch.n_unlabeled,
+        "known negatives": sketch.n_negative,
+    }
+    rows = [[name, count(size)] for name, size in sizes.items() if size]
+    text = table("Rows", ["set", "rows"], rows)
+    if content.provenance is None:
+        return text + "<p>Add <code>--provenance</code> for a summary of the columns.</p>"
+    columns = content.provenance.columns
+    gaps = sum(column.missing for column in columns)
+    total = sum(column.values + column.missing for column in columns)
+    kinds: dict[str, set[str]] = {}
+    for column in columns:
+        kind = KINDS_OF_COLUMNS.get(column.kind, "of another kind")
+        kinds.setdefault(kind, set()).add(column.column)
+    parts = ", ".join(f"{len(found)} {kind}" for kind, found in kinds.items())
+    share = f" ({percent(gaps / total)} of all)" if gaps else ""
+    text += (
+        f"<p>{len({column.column for column in columns})} columns ({parts}); "
+        f"{count(gaps)} missing values{share}.</p>"
+    )
+    return text + _columns_table(columns, names)
+
+
+def _columns_table(columns: Sequence[ColumnSummary], names: Names) -> str:
+    rows = [
+        [
+            names.html(column.column),
+            names.html(column.table),
+            names.html(column.kind),
+            count(column.values),
+            count(column.missing),
+            "–" if column.levels is None else count(column.levels),
+        ]
+        for column in columns[:MAX_LISTED]
+    ]
+    head = ["column", "table", "kind", "values", "missing", "categories"]
+    listed = table("Columns of the tables", head, rows, text_columns=3)
+    return (
+        f"<details><summary>All columns</summary>{listed}{_more(len(columns), 'lines')}</details>"
+    )
+
+
+def _more(found: int, what: str) -> str:
+    if found <= MAX_LISTED:
+        return ""
+    return f"<p>{count(found - MAX_LISTED)} more {what} are in provenance.json.</p>"
+
+
+def provenance_section(content: ReportContent, names: Names) -> str:
+    """With what version and options the answer was made, and from which files."""
+    prior, given = content.prior, content.provenance
+    rows = [
+        ["punoise", names.html(prior.version)],
+        ["method", names.html(prior.method)],
+        ["seed", str(prior.seed)],
+    ]
+    if prior.answer is not None and prior.answer.assumed is not None:
+        rows.append(["assumed beforehand", names.html(prior.answer.assumed["words"], 500)])
+    text = ""
+    if given is not None:
+        rows += [
+            [f"option {names.html(name)}", names.html(_option_text(value), 200)]
+            for name, value in list(given.options.items())[:MAX_LISTED]
+            if name != "seed"
+        ]
+        text += _files("Inputs of the run", given.inputs, names)
+        text += _command(given.options, names)
+    if content.sources:
+        text += _files("Files this report was made from", content.sources, names)
+    if given is None:
+        text += (
+            "<p>Add <code>--provenance</code> with the provenance.json that <code>punoise run"
+            "</code> wrote to list the inputs and options of the run.</p>"
+        )
+    return table("Versions and options", ["", ""], rows, text_columns=2) + text
+
+
+def _files(caption: str, found: Sequence[InputFile], names: Names) -> str:
+    rows = [
+        [names.html(file.name), f"<code>{names.html(file.sha256, 64)}</code>"]
+        for file in found[:MAX_LISTED]
+    ]
+    return table(caption, ["file", "SHA-256"], rows, text_columns=2) + _more(len(found), "files")
+
+
+def _option_text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_option_text, value))
+    return str(value)
+
+
+def _command(options: dict[str, Any], names: Names) -> str:
+    words = " ".join(shlex.quote(word) for word in command_words(options))
+    return f"<p>To repeat the run:</p><pre>{names.html(words, 1000)}</pre>"
+
+
+def command_words(options: dict[str, Any]) -> list[str]:
+    """The command line that gives `run` these options."""
+    words = ["punoise", "run"]
+    for name, value in options.items():
+        option = "--" + name.replace("_", "-")
+        if name == "transform" and value is False:
+            words.append("--no-transform")
+        elif value is True:
+            words.append(option)
+        elif isinstance(value, list | tuple):
+            for item in value:
+                words += [option, _comma_list(item)]
+        elif value is not None and value is not False:
+            words += [option, str(value)]
+    return [*words, "--out-dir", "results"]
+
+
+def _comma_list(item: Any) -> str:
+    if not isinstance(item, list | tuple):
+        return str(item)
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(item)
+    return line.getvalue()
+
 
 MAX_WARNINGS = 50
 LARGEST_GROUPS = 20  # that are listed
@@ -439,3 +726,41 @@ def _suspicious(content: ReportContent, names: Names) -> str:
     )
     head = ["id", "row in the scores file", "score", "probability that the label is correct"]
     return f'{text}<div class="scroll">{table("Most doubtful labels", head, rows)}</div>'
+
+
+def evidence_section(content: ReportContent, charts: list[Chart]) -> str:
+    """The section on evidence, empty where none was asked for."""
+    found = content.thresholds
+    if found is None:
+        return ""
+    has_negatives = found.calibration.sketch.n_negative > 0
+    rows = []
+    for one in found.levels:
+        reached = one.reached
+        rows.append(
+            [
+                escape(shortened(one.level.code)),
+                "–" if one.level.points is None else f"{one.level.points:+d}",
+                _begins(found, one),
+                number(one.level.lr, 3),
+                "–" if reached is None else number(reached.lr, 3),
+                "–" if reached is None else number(reached.posterior, 3),
+                "–" if reached is None else number(reached.posterior_bound, 3),
+                count(one.n_unlabeled),
+                count(one.n_labeled),
+                *([count(one.n_negatives)] if has_negatives else []),
+            ]
+        )
+    text = (
+        "<p>A level is reached from the score on at which the one-sided 95&nbsp;% bound on the "
+        "likelihood ratio meets the level's. Posteriors are for a population with "
+        f"{percent(found.prior)} positives. Counted are all rows with at least that evidence.</p>"
+    )
+    head = [
+        *("level", "points", "score", "likelihood ratio needed", "likelihood ratio there"),
+        *("posterior there", "its bound", "unlabeled rows", "labeled rows"),
+        *(["known negatives"] if has_negatives else []),
+    ]
+    return section(
+        "evidence", "Evidence", text, table("Thresholds", head, rows), chart_grid(charts)
+    )

@@ -6,26 +6,26 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ..bounds import bounds
-from ..calibration import Calibration, calibrate
 from ..errors import EstimationError, InputError
-from ..estimation import DEFAULT_METHOD, failed_prior
-from ..evidence import Grading
-from ..files import read_bytes, read_json
+from ..evidence.strengths import Grading
+from ..evidence.thresholds import Thresholds
 from ..notices import Notice
-from ..posteriors import DoubtfulRow, DoubtfulRows
-from ..prior import Prior, read_prior
-from ..provenance import check_of_run
-from ..scores import Scores
-from ..sketch import Sketch, SketchBuilder
-from ..tables import Table, open_table
-from ..thresholds import Thresholds
-from ..transform.training import check_sizes
-from .aggregates import PosteriorCurve
-from .chart import Chart
+from ..posterior.bounds import bounds
+from ..posterior.calibration import Calibration, calibrate
+from ..posterior.table import DoubtfulRow, DoubtfulRows
+from ..prior.document import Prior, read_prior
+from ..prior.estimation import DEFAULT_METHOD, failed_prior
+from ..score.scores import Scores
+from ..score.sketch import Sketch, SketchBuilder
+from ..score.training import check_sizes
+from ..tables.files import read_bytes, read_json
+from ..tables.reading import Table, open_table
+from ..tables.results import check_of_run
+from .charts import Chart
 from .comparison import comparison_charts, render_comparison
 from .content import (
     InputFile,
+    PosteriorCurve,
     Provenance,
     ReportContent,
     Sample,

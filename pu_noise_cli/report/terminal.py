@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..sketch import FloatArray, Sketch
-from .aggregates import score_bins
+from ..numerics import FloatArray
+from ..score.sketch import Sketch
+from .content import score_bins
 
 BLOCKS, PLAIN_BLOCKS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"  # the plain ones are for terminals without UTF-8
 WIDTH = 60

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..calibration import MEAN_OFF, MEAN_TOLERANCE, Calibration, mean_off, posterior_at
-from ..encoding import Column, Encoding
 from ..errors import InputError
-from ..posteriors import TARGET_ALPHA
-from ..rows import Chunk, Rows
-from ..sketch import FloatArray, Sketch
-from ..tables import Table
-from .aggregates import PosteriorCurve
-from .content import base_name, bounds_on_posterior
+from ..numerics import FloatArray
+from ..posterior.calibration import MEAN_OFF, MEAN_TOLERANCE, Calibration, mean_off, posterior_at
+from ..posterior.table import TARGET_ALPHA
+from ..score.sketch import Sketch
+from ..tables.columns import Column, Encoding
+from ..tables.reading import Table
+from ..tables.rows import Chunk, Rows
+from .content import PosteriorCurve, base_name, bounds_on_posterior
 
 SHARE_COLUMNS = ("posterior", "tau", "posterior_labeled")
 BOUND_COLUMNS = ("posterior_low", "posterior_high")

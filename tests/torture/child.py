@@ -20,10 +20,8 @@ ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 def warm_up() -> None:
     """Import all that commands use, without starting any thread, which no child would have."""
 
-    import pu_noise_cli.cli
     import pu_noise_cli.commands.run
     import pu_noise_cli.estimation
-    import pu_noise_cli.report.sources
     import pu_noise_cli.run
     import pu_noise_cli.transform.store  # noqa: F401
 
@@ -80,7 +78,9 @@ class Child:
             import sys
 
             sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
-            from pu_noise_cli import cli, main, signals
+            from pu_noise_cli.cli import process as cli
+            from pu_noise_cli.cli import process as main
+            from pu_noise_cli.cli import process as signals
 
             def command(group: Any) -> object:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)

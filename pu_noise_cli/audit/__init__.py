@@ -1,0 +1,1 @@
+"""Rows verified by hand: how they are drawn, and what their verdicts say. May import posterior."""

@@ -1,0 +1,1 @@
+"""The command line: parse options, make one call, print. Nothing imports this room."""

@@ -1,1 +1,0 @@
-"""The commands: each reads, makes one call, writes. Heavy imports are made inside them."""

@@ -1,0 +1,386 @@
+"""The one path from tables to a prior: train, score, estimate, and keep what was noticed.
+
+Everything in one go: scores, prior, posteriors, model, report and provenance in a directory.
+
+The steps are those of the single commands, so its files are what they write.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import InputError, uninterrupted
+from .evidence.strengths import Grading
+from .evidence.thresholds import Thresholds
+from .notices import Notice
+from .numerics import FloatArray
+from .posterior.bounds import Bounds, GatherGroups, GroupCopies, bounds
+from .posterior.calibration import DEFAULT_CALIBRATOR, Calibration
+from .posterior.groups import GroupPosteriors, Groups, WriteGroupPosteriors, estimate_groups
+from .posterior.table import PosteriorRequest, WritePosteriors, posterior_columns
+from .prior.base import Samples, Settings, Shares
+from .prior.document import Prior
+from .prior.estimation import DEFAULT_METHOD, estimate_prior, needs_features, stated_prior
+from .proteomics.levels import LEVELS, PSMS, WriteMatchPosteriors, calibrated, levels, write_levels
+from .proteomics.matches import EACH_COUNTS, Confidence, Matches, check_decoys
+from .report.content import PosteriorCurve, content_of_run
+from .report.page import render
+from .scale.engine import Engine, begin, check_sharded_target
+from .score.model import ScoreModel, StoredModel, save_model
+from .score.scores import Scored, Scores, WriteScores
+from .score.sketch import Sketch
+from .score.training import (
+    MAX_TRAIN_VALUES,
+    RowSample,
+    Trained,
+    TransformSettings,
+    check_sizes,
+    survey_step,
+    train,
+)
+from .tables.reading import MANIFEST
+from .tables.results import NAME, digests_of, files_of_run, provenance
+from .tables.rows import Rows
+from .tables.writing import (
+    check_target,
+    is_unfinished,
+    mark_unfinished,
+    staged,
+    unmark,
+    write_atomically,
+    write_json,
+    write_text,
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user may fix about the way from tables to a prior."""
+
+    transform: TransformSettings
+    estimation: Settings
+    method: str = DEFAULT_METHOD
+    sample: str | None = None
+    stated: Shares | None = None  # the user's own α and β, which are then not estimated
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What tables say: a trained scorer, the sketch of their honest scores, and the prior."""
+
+    trained: Trained
+    sketch: Sketch
+    prior: Prior
+    matches: Matches | None = None  # the best of each spectrum, where the rows are such
+
+
+def analyse(
+    rows: Rows,
+    request: Request,
+    engine: Engine,
+    scores_out: str | None = None,
+    model_out: str | None = None,
+    digests: bool = False,
+) -> Analysis:
+    """From tables to a prior, whose warnings are those of all steps."""
+    trained = _train(rows, request.transform, engine, digests)
+    scored = _score(rows, trained, request.transform, engine, scores_out, model_out)
+    sketch, matches, notices = scored.sketch, scored.matches, trained.notices
+    if matches is not None:
+        notices += check_decoys(matches, trained.telling)
+    if request.stated is not None:
+        seed, sample = request.estimation.seed, request.sample
+        prior = stated_prior(sketch, request.stated, seed, sample, notices, trained.learned)
+        return Analysis(trained, sketch, prior, matches)
+    samples = None
+    if needs_features(request.method):
+        samples = engine.call("features", feature_samples, rows, trained.model, request.transform)
+    with engine.timed("estimate"):
+        prior = estimate_prior(
+            sketch,
+            request.method,
+            request.estimation,
+            samples=samples,
+            sample=request.sample,
+            notices=notices,
+            learned=trained.learned,
+            competed=matches is not None,
+        )
+    return Analysis(trained, sketch, prior, matches)
+
+
+def transform(
+    rows: Rows,
+    settings: TransformSettings,
+    engine: Engine,
+    scores_out: str | None = None,
+    model_out: str | None = None,
+) -> tuple[Scored, Trained]:
+    """Train on the rows and score them honestly; write the scores and the model where wanted."""
+    trained = _train(rows, settings, engine)
+    if scores_out is not None and trained.model.skip_missing:
+        # else it would be noticed after writing that too few rows have a score
+        _check_enough(rows, engine.gather(WriteScores(trained.scorer), rows, "count"))
+    return _score(rows, trained, settings, engine, scores_out, model_out), trained
+
+
+def _train(
+    rows: Rows, settings: TransformSettings, engine: Engine, digests: bool = False
+) -> Trained:
+    """Train on the rows, and remember the digests of their files where those are wanted."""
+    survey = engine.gather_there(survey_step(rows, settings, digests), rows, "sample")
+    trained = engine.call("train", train, rows, survey, settings, watched=True)
+    for shard in (shard for table in rows.tables for shard in table.shards):
+        if digests:
+            shard.remember(trained.digests[shard.path])
+    return trained
+
+
+def _score(
+    rows: Rows,
+    trained: Trained,
+    settings: TransformSettings,
+    engine: Engine,
+    scores_out: str | None,
+    model_out: str | None,
+) -> Scored:
+    """Score the rows honestly; write the scores and the model where wanted."""
+    notices = trained.notices
+    if settings.decoys:  # for whoever estimates from the scores
+        message = "the scores are of matches, of which each counts, the best of a spectrum or not"
+        notices += (EACH_COUNTS(message),)
+    step = WriteScores(trained.scorer, notices)
+    if scores_out is None:
+        scored = engine.gather(step, rows, "score")
+    else:
+        scored = engine.write(step, rows, "score", scores_out)
+    _check_enough(rows, scored)
+    if model_out is not None:
+        write_model(StoredModel(trained.model, scored.sketch), model_out)
+    return scored
+
+
+def _check_enough(rows: Rows, scored: Scored) -> None:
+    """Stop where too few rows of a set have a score."""
+    counts, missing = scored.sketch.counts.sum(0), scored.sketch.missing
+    check_sizes(rows.names_of_sets, counts, missing, rows.named_sets)
+
+
+def train_only(rows: Rows, settings: TransformSettings, engine: Engine, out: str) -> Trained:
+    """Train on the rows, and write the model with what it takes to score them honestly."""
+    for table in rows.tables:
+        names = Counter(os.path.basename(shard.name) for shard in table.shards)
+        name, count = names.most_common(1)[0]
+        if count > 1:
+            raise InputError(f"{table.name}: the files must differ by name: {count} are {name!r}")
+    trained = _train(rows, settings, engine)
+    write_model(StoredModel(trained.model, scorer=trained.scorer), out)
+    return trained
+
+
+def write_model(stored: StoredModel, out: str) -> None:
+    """Write MODEL."""
+    with write_atomically(out) as file:
+        save_model(stored, file)
+
+
+def feature_samples(rows: Rows, model: ScoreModel, settings: TransformSettings) -> Samples:
+    """The feature tables as numbers, gaps at their column's mean; samples of large ones."""
+    size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features)) // 2
+    samples = [RowSample(size, settings.seed) for _ in range(2)]
+    for chunk in rows.chunks(rows.features):
+        for sample, wanted in zip(samples, (chunk.labeled, chunk.unlabeled), strict=True):
+            sample.add(chunk, wanted)
+    matrices = []
+    for sample in samples:
+        sample.cut(size)
+        matrices.append(np.concatenate([model.encoding.encode(chunk) for chunk in sample.chunks]))
+    known = [~np.isnan(matrix) for matrix in matrices]
+    total = sum(np.where(k, m, 0).sum(0) for k, m in zip(known, matrices, strict=True))
+    mean = total / np.maximum(sum(k.sum(0) for k in known), 1)
+    return Samples(*(np.where(k, m, mean) for k, m in zip(known, matrices, strict=True)))
+
+
+DOCUMENTS = ("prior.json", "model.punoise", "report.html", NAME)
+THRESHOLDS = ("thresholds.json", "thresholds.tsv")
+SHARDED = ("scores/", "posterior/")
+FORMS = ("parquet", "tsv", "csv")
+MANIFESTS = tuple(f"{name}{MANIFEST}" for name in SHARDED)
+GROUPS = tuple(f"groups.{form}" for form in FORMS)
+ROLLED_UP = tuple(f"{name}.tsv" for name in LEVELS)
+OUTPUTS = (
+    *(f"{name}.{form}" for name in ("scores", "posterior") for form in FORMS),
+    *DOCUMENTS,
+    *THRESHOLDS,
+    *GROUPS,
+    *ROLLED_UP,
+)
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What the user may fix about a run."""
+
+    request: Request
+    table_format: str
+    options: Mapping[str, Any]  # what the results depend on, as given, for the provenance
+    execution: Mapping[str, Any]  # the other options
+    grading: Grading | None = None  # of evidence, where that is wanted
+    target_alpha: float | None = None  # of the population that posteriors are for
+    by: str | None = None  # the column that groups rows
+
+
+@dataclass(frozen=True)
+class RunOutput:
+    """What `run` has found, for the summary."""
+
+    analysis: Analysis
+    calibration: Calibration
+    posterior: FloatArray  # as written, in the population asked for, by cell of the sketch
+    thresholds: Thresholds | None
+    levels: Mapping[str, Confidence]  # of matches, what was accepted
+    groups: Groups | None = None
+    files: tuple[str, ...] = ()
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        of_groups = () if self.groups is None else self.groups.notices
+        return (*self.analysis.prior.notices, *self.calibration.notices, *of_groups)
+
+
+def check_targets(out_dir: str, sharded: Rows | None = None) -> None:
+    """Stop, before any work is done, where one of run's files cannot be replaced."""
+    for name in OUTPUTS:
+        check_target(os.path.join(out_dir, name))
+    if sharded is not None:
+        for name in SHARDED:
+            check_sharded_target(os.path.join(out_dir, name), sharded)
+
+
+def earlier_files(out_dir: str) -> list[str]:
+    """The files of an earlier run in a directory, of those that a run may replace."""
+    return files_of_run(out_dir, [*OUTPUTS, *MANIFESTS])
+
+
+def run(rows: Rows, settings: RunSettings, engine: Engine, out_dir: str) -> RunOutput:
+    """All steps into a directory, whose files change only once every step has succeeded."""
+    with staged(out_dir) as stage:
+        suffix = f".{settings.table_format}"
+        result = _run(rows, settings, engine, (stage.path, stage.path), suffix)
+        names = sorted(path.name for path in stage.path.iterdir() if path.name[0] != ".")
+        stage.commit(remove=earlier_files(out_dir))
+    return replace(result, files=tuple(names))
+
+
+def run_sharded(rows: Rows, settings: RunSettings, engine: Engine, out_dir: str) -> RunOutput:
+    """All steps into a directory, scores and posteriors as directories of shards, in place."""
+    with staged(out_dir) as stage:
+        before, marked = _manifests(out_dir), is_unfinished(out_dir)
+        mark_unfinished(out_dir, [name.rstrip("/") for name in (*SHARDED, *DOCUMENTS)])
+        try:
+            result = _run(rows, settings, engine, (stage.path, Path(out_dir)), "/")
+        except BaseException:
+            with uninterrupted():
+                if marked or _manifests(out_dir) != before:
+                    abandon(out_dir)
+                unmark(out_dir)
+            raise
+        stage.commit(remove=set(earlier_files(out_dir)) - set(MANIFESTS))
+    thresholds = () if result.thresholds is None else THRESHOLDS
+    groups = () if result.groups is None else GROUPS[:1]
+    return replace(result, files=(*SHARDED, *DOCUMENTS, *thresholds, *groups))
+
+
+def abandon(out_dir: str) -> None:
+    """What is in the directories of shards may be of several runs: let nobody read it as one."""
+    for name in SHARDED:
+        begin(os.path.join(out_dir, name))
+
+
+def _manifests(out_dir: str) -> dict[str, str]:
+    return digests_of(Path(out_dir), MANIFESTS)
+
+
+def _run(
+    rows: Rows, settings: RunSettings, engine: Engine, folders: tuple[Path, Path], suffix: str
+) -> RunOutput:
+    """The steps of a run; documents and tables go to two folders, tables' names end in `suffix`."""
+    folder, of_tables = folders
+    scores, model = f"{of_tables}/scores{suffix}", str(folder / "model.punoise")
+    analysis = analyse(rows, settings.request, engine, scores, model, digests=True)
+    prior, sketch = analysis.prior, analysis.sketch
+    write_json(str(folder / "prior.json"), prior.to_json())
+    calibration = calibrated(prior, sketch)
+    copies = _copies(rows, analysis, settings, engine)
+    if copies is not None:
+        calibration = replace(calibration, notices=(*calibration.notices, *copies.notices))
+    held = bounds(calibration, DEFAULT_CALIBRATOR, prior.seed, copies)
+    thresholds = _thresholds(calibration, held, settings)
+    graded = [] if thresholds is None else thresholds.graded
+    request = PosteriorRequest(levels=graded, target_alpha=settings.target_alpha)
+    columns = posterior_columns(calibration, request, held)
+    rolled_up = levels(analysis, calibration, settings.request)
+    scored = Scores.open(scores).rows
+    by_group = _by_group(scored, calibration, held, settings, engine)
+    step = WritePosteriors(sketch, columns, prior.labeled_negatives)
+    if rolled_up:
+        step = WriteMatchPosteriors.of(calibration, columns, rolled_up[PSMS])
+        engine.call("roll up", write_levels, rows, rolled_up, str(folder))
+    elif by_group is not None:
+        step = WriteGroupPosteriors(sketch, columns, prior.labeled_negatives, by_group)
+        of_groups = str(folder / f"groups.{settings.table_format}")
+        by_group.write(of_groups, settings.request.transform.lower_is_positive)
+    found = engine.write(step, scored, "posterior", f"{of_tables}/posterior{suffix}")
+    execution = {**settings.execution, "seconds": engine.seconds}
+    made_of = provenance(rows, analysis.trained, settings.options, execution)
+    if thresholds is not None:
+        dataset = prior.sample or made_of["score_column"] or "score"
+        for name in THRESHOLDS:
+            thresholds.write(str(folder / name), dataset, prior.method)
+    by_score = PosteriorCurve.of(
+        calibration, settings.target_alpha, held.posterior(settings.target_alpha)
+    )
+    content = content_of_run(prior, calibration, found.doubtful, made_of, by_score, thresholds)
+    content = replace(content, groups=None if by_group is None else by_group.groups)
+    write_text(str(folder / "report.html"), render(content))
+    tables = MANIFESTS if suffix == "/" else [f"{name[:-1]}{suffix}" for name in SHARDED]
+    documents = digests_of(folder, (*DOCUMENTS, *THRESHOLDS, *GROUPS, *ROLLED_UP))
+    made_of["files"] = digests_of(of_tables, tables) | documents
+    write_json(str(folder / NAME), made_of)
+    p = columns["posterior"]
+    return RunOutput(analysis, calibration, p, thresholds, rolled_up, content.groups)
+
+
+def _by_group(
+    scored: Rows, calibration: Calibration, held: Bounds, settings: RunSettings, engine: Engine
+) -> GroupPosteriors | None:
+    """What scores say in each group, if there are any."""
+    if settings.by is None:
+        return None
+    groups = estimate_groups(scored, settings.by, calibration, engine, DEFAULT_CALIBRATOR)
+    return GroupPosteriors(groups, calibration, held, settings.grading)
+
+
+def _copies(
+    rows: Rows, analysis: Analysis, settings: RunSettings, engine: Engine
+) -> GroupCopies | None:
+    """What bounds need to know of groups of rows that are alike; of matches only some count."""
+    wanted = settings.grading or not analysis.trained.learned
+    if rows.group_column is None or rows.matches is not None or not wanted:
+        return None
+    return engine.gather(GatherGroups(analysis.trained.scorer), rows, "groups")
+
+
+def _thresholds(calibration: Calibration, held: Bounds, settings: RunSettings) -> Thresholds | None:
+    """Where evidence has which strength, if that is wanted."""
+    if settings.grading is None:
+        return None
+    turned = settings.request.transform.lower_is_positive
+    return Thresholds.of(calibration, held, settings.grading, turned)

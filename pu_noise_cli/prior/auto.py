@@ -1,0 +1,378 @@
+"""A sketch as a few hundred numbers that no increasing transform of the scores changes.
+
+They are what the learned estimator sees: sizes and ties, the ROC curve of labeled against
+unlabeled rows, the bounds of best bin estimation and the likelihood profiles of a monotone ratio,
+each from both ends of the scores.
+
+The default method: networks that have learned from simulated samples what α and β they hide.
+
+What the scores leave open about α and β (the classes may overlap everywhere, the ranking is only as
+good as its classifier) is settled by what such scores usually come from, as simulated by
+benchmarks/simulator.py; benchmarks/train_auto.py trains the networks. They give the likelihood of
+each pair of α and β on a grid. Times a prior, and what the user knows, it is the belief from which
+estimates, intervals and draws are taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+
+import numpy as np
+
+from ..notices import Notice, declare
+from ..numerics import FloatArray, isotonic
+from ..score.sketch import Sketch
+from .base import Estimate, Settings, corrected, register
+from .belief import (
+    DEFAULT,
+    Belief,
+    SharePrior,
+    assumed,
+    hats,
+    purity_asked,
+    stated_purity,
+    stated_ranges,
+    top_purity,
+    top_ratio,
+)
+from .bound import best_bins, sampling_interval
+from .negatives import Mixture
+
+# Counts of larger samples are scaled down to these sizes: what is uncertain there is not sampling.
+MAX_LABELED, MAX_UNLABELED = 5_000, 30_000
+RESOLUTION = 0.02  # cells hold at most this share of the rows between them and the nearer end
+WIDTHS = np.array([0.03, 0.1, 0.2, 0.3, 0.5, 1.0])  # of the published width of best bin estimation
+DROPS = np.array([0.3, 1.4, 4.0, 10.0])  # of twice the log-likelihood, at which a profile is read
+FINE_LOGITS = np.linspace(-9, 9, 361)
+FINE = 1 / (1 + np.exp(-FINE_LOGITS))  # the proportions at which a profile is computed
+PROPORTIONS = 1 / (1 + np.exp(-np.linspace(-6, 6, 25)))  # at which a profile is tabulated
+QUANTILES = 1 / (1 + np.exp(-np.linspace(-7, 7, 29)))  # at which the ROC curve is read
+POOLED = np.linspace(0, 1, 21)  # quantiles of all rows between which the ratio is taken
+
+
+def summarise(sketch: Sketch) -> FloatArray:
+    """The features of a sketch, shape (n_features,), all finite."""
+    labeled, unlabeled = _coarse(
+        sketch.labeled * np.float64(min(1.0, MAX_LABELED / sketch.n_labeled)),
+        sketch.unlabeled * np.float64(min(1.0, MAX_UNLABELED / sketch.n_unlabeled)),
+    )
+    n_labeled, n_unlabeled = labeled.sum(), unlabeled.sum()
+    share = _isotonic_share(labeled, unlabeled)
+    tops = best_bins(unlabeled[::-1], labeled[::-1], WIDTHS)
+    bottoms = best_bins(labeled, unlabeled, WIDTHS)
+    top_profile = _profile(labeled, unlabeled, share)
+    bottom_profile = _profile(unlabeled[::-1], labeled[::-1], 1 - share[::-1])
+    top_drops, bottom_drops = _readings(top_profile), _readings(bottom_profile)
+    alpha_plus, beta_plus = np.append(tops, top_drops), np.append(bottoms, bottom_drops)
+    alpha_and_beta = np.array(list(map(corrected, alpha_plus, beta_plus)))
+    auc = sketch.auc
+    spread = np.sqrt((n_labeled + n_unlabeled + 1) / (12 * n_labeled * n_unlabeled))
+    cells = (sketch.labeled + sketch.unlabeled) / (sketch.n_labeled + sketch.n_unlabeled)
+    return np.concatenate(
+        [
+            [np.log(n_labeled), np.log(n_unlabeled), auc, np.arcsinh((auc - 0.5) / spread)],
+            [cells.max(), cells[0], cells[-1], (cells**2).sum()],
+            _logit(np.concatenate([tops, bottoms, top_drops, bottom_drops])),
+            _logit(alpha_and_beta.ravel()),
+            np.log1p(_at_proportions(top_profile)),
+            np.log1p(_at_proportions(bottom_profile)),
+            _roc(unlabeled, labeled),
+            _roc(labeled, unlabeled),
+            _local_ratio(labeled, unlabeled),
+        ]
+    )
+
+
+def _logit(share: FloatArray) -> FloatArray:
+    share = np.clip(share, 1e-4, 1 - 1e-4)
+    return np.asarray(np.log(share / (1 - share)))
+
+
+def _coarse(labeled: FloatArray, unlabeled: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The counts on fewer cells, single at both ends and ever wider towards the middle."""
+    total = labeled + unlabeled
+    after = np.cumsum(total)
+    rank = after - (total + 1) // 2
+    n = after[-1]
+    # a step of 1 where ranks are below 1 / RESOLUTION, then a step per RESOLUTION of growth
+    from_end = np.maximum(np.minimum(rank, n - 1 - rank), 0) * RESOLUTION
+    position = np.where(from_end < 1, from_end, 1 + np.log(np.maximum(from_end, 1))) / RESOLUTION
+    last = 2 * (1 + np.log(max(n / 2 * RESOLUTION, 1))) / RESOLUTION + 2
+    group = np.floor(np.where(rank < n / 2, position, last - position)).astype(np.int64)
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    return np.add.reduceat(labeled, starts), np.add.reduceat(unlabeled, starts)
+
+
+# The likelihood under a monotone ratio
+
+
+def _isotonic_share(labeled: FloatArray, unlabeled: FloatArray) -> FloatArray:
+    """The maximum-likelihood share of labeled rows in each cell, increasing with the score."""
+    total = labeled + unlabeled
+    return isotonic(labeled / total, total)[0]
+
+
+def _profile(labeled: FloatArray, unlabeled: FloatArray, share: FloatArray) -> FloatArray:
+    """D(r) at each r of FINE, shape (361,): the drop if f ≥ r g everywhere.
+
+    The constrained fit is the isotonic one clipped from above at |L| / (|L| + r|U|), so only the
+    blocks above the clip contribute, and cumulative sums over them give all r at once.
+    """
+    n_labeled, n_unlabeled = labeled.sum(), unlabeled.sum()
+    clip = n_labeled / (n_labeled + FINE * n_unlabeled)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = np.where(labeled > 0, labeled * np.log(share), 0.0) + np.where(
+            unlabeled > 0, unlabeled * np.log1p(-share), 0.0
+        )
+    first = np.searchsorted(share, clip, side="right")
+
+    def beyond(values: FloatArray) -> FloatArray:
+        sums = np.append(np.cumsum(values[::-1])[::-1], 0.0)
+        return np.asarray(sums[first])
+
+    clipped = beyond(labeled) * np.log(clip) + beyond(unlabeled) * np.log1p(-clip)
+    return np.maximum(2 * (beyond(gain) - clipped), 0.0)
+
+
+def _readings(profile: FloatArray) -> FloatArray:
+    """The proportions at which the profile reaches each of DROPS, shape (drops,)."""
+    increasing = np.maximum.accumulate(profile)
+    logits = np.interp(DROPS, increasing, FINE_LOGITS)
+    return np.asarray(1 / (1 + np.exp(-logits)))
+
+
+def _at_proportions(profile: FloatArray) -> FloatArray:
+    return np.asarray(np.interp(PROPORTIONS, FINE, profile))
+
+
+# The ROC curve
+
+
+def _roc(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Logits of the share of y below each of QUANTILES of x, shape (quantiles,)."""
+    n_x, n_y = x.sum(), y.sum()
+    below_x = np.append(0.0, np.cumsum(x)) / n_x
+    below_y = np.append(0.0, np.cumsum(y))
+    at = np.interp(QUANTILES, below_x, below_y)
+    return np.asarray(np.log((at + 0.5) / (n_y - at + 0.5)))
+
+
+def _local_ratio(labeled: FloatArray, unlabeled: FloatArray) -> FloatArray:
+    """Log of g / f between neighbouring quantiles of the pooled samples, shape (bins,)."""
+    n_labeled, n_unlabeled = labeled.sum(), unlabeled.sum()
+    below_l = np.append(0.0, np.cumsum(labeled)) / n_labeled
+    below_u = np.append(0.0, np.cumsum(unlabeled)) / n_unlabeled
+    pooled = (below_l + below_u) / 2
+    g, f = (np.diff(np.interp(POOLED, pooled, below)) for below in (below_l, below_u))
+    return np.asarray(np.log((g + 0.5 / n_labeled) / (f + 0.5 / n_unlabeled)))
+
+
+WEIGHTS = "auto_weights.npz"
+FARTHEST = 6.0  # the largest standardised input
+DRAWS = 200
+FINER = 8  # times as many α on the grid where known negatives tell α/β
+PURITIES = tuple(i / 10 for i in range(10))  # for which the interval is told
+LEVEL = 0.95  # of the intervals
+CONTRADICTION = declare(
+    "assumption-contradicted",
+    "The scores all but rule out what was assumed of alpha, beta or the purity of the top.",
+    "Check --alpha-between, --beta-between and --purity; --purity 0 assumes nothing of the top.",
+)
+CONTRADICTED = 1e-3  # times as likely after the scores as before them: no longer believed
+
+
+def _spaced() -> FloatArray:
+    """From .0005 to .95, in steps of a seventh while they are below an eightieth."""
+    nodes = [0.0005]
+    while nodes[-1] < 0.95:
+        nodes.append(nodes[-1] + min(max(0.14 * nodes[-1], 0.0005), 0.0125))
+    return np.minimum(nodes, 0.95)
+
+
+NOISE = np.concatenate(
+    [
+        [0, 0.006, 0.012, 0.02, 0.03, 0.042, 0.056, 0.072, 0.09, 0.11, 0.135, 0.16, 0.19, 0.22],
+        [0.26, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8],
+    ]
+)
+ALPHA, BETA = _spaced(), 1 - NOISE[::-1]  # the grid, shapes (k,) and (m,)
+BEYOND = np.array([0.965, 0.98, 0.99, 0.995, 0.999, 1.0])  # more α, where it may be next to 1
+# Where the likelihood's parts are learned, see `basis`
+TOPS, BOTTOMS = np.append(ALPHA, [0.97, 1.0]), np.append(NOISE, [0.9, 1.0])
+FEW_TOPS = np.array([0.0005, 0.003, 0.01, 0.03, 0.07, 0.13, 0.2, 0.3, 0.42, 0.55, 0.7, 0.85, 1])
+FEW_BOTTOMS = np.array([0, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.8, 1])
+OUTPUTS = len(TOPS) + len(BOTTOMS) + len(FEW_TOPS) * len(FEW_BOTTOMS)
+
+
+@cache
+def basis() -> FloatArray:
+    """What turns the networks' outputs into log-likelihoods, shape (outputs, k * m).
+
+    The scores' upper end shows α/β and their lower end (1-β)/(1-α), so the log-likelihood is a
+    function of the one plus a function of the other plus a smooth function of both.
+    """
+    alpha, beta = (x.ravel() for x in np.meshgrid(ALPHA, BETA, indexing="ij"))
+    top, bottom = np.minimum(alpha / beta, 1), np.minimum((1 - beta) / (1 - alpha), 1)
+    both = hats(FEW_TOPS, top)[:, :, None] * hats(FEW_BOTTOMS, bottom)[:, None, :]
+    parts = [hats(TOPS, top), hats(BOTTOMS, bottom), both.reshape(len(alpha), -1)]
+    return np.concatenate(parts, axis=1).T
+
+
+@cache
+def prior(shares: SharePrior = DEFAULT) -> FloatArray:
+    """The prior on the grid, shape (k, m)."""
+    return shares.mass(ALPHA, BETA)
+
+
+@cache
+def _turned_prior() -> Belief:
+    """The prior where labeled rows are negatives, of which there may be next to nothing else."""
+    alpha = np.append(ALPHA, BEYOND)
+    return Belief(alpha, BETA, replace(DEFAULT, turned=True).mass(alpha, BETA))
+
+
+@dataclass(frozen=True)
+class Networks:
+    """Networks of two hidden layers with a linear bypass, and what standardises their inputs."""
+
+    center: FloatArray  # (d,)
+    scale: FloatArray  # (d,)
+    layers: tuple[FloatArray, ...]  # (members, ...): W1, b1, W2, b2, W3, b3, and the bypass
+
+    def log_likelihood(self, features: FloatArray) -> FloatArray:
+        """Of each pair on the grid but for a constant, shape (k, m), for features of shape (d,).
+
+        Sums are numpy's own: those of a BLAS may depend on how many threads it has.
+        """
+        x = np.clip((features - self.center) / self.scale, -FARTHEST, FARTHEST)
+        w1, b1, w2, b2, w3, b3, bypass = self.layers
+        hidden = np.maximum(np.einsum("d,mdh->mh", x, w1) + b1, 0)
+        hidden = np.maximum(np.einsum("mh,mhi->mi", hidden, w2) + b2, 0)
+        out = np.einsum("mi,mio->mo", hidden, w3) + b3 + np.einsum("d,mdo->mo", x, bypass)
+        return np.asarray(np.einsum("o,oc->c", out.mean(0), basis())).reshape(len(ALPHA), -1)
+
+
+@cache
+def networks() -> Networks:
+    """The trained networks."""
+    with (
+        resources.files(__package__).joinpath(WEIGHTS).open("rb") as file,
+        np.load(file, allow_pickle=False) as arrays,
+    ):
+        layers = tuple(arrays[f"layer{i}"].astype(np.float64) for i in range(7))
+        return Networks(arrays["center"], arrays["scale"], layers)
+
+
+# The belief
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the rows say of α and β, before any prior."""
+
+    log_likelihood: FloatArray  # (k, m): the networks', by labeled and unlabeled rows
+    mixture: Mixture | None  # where there are known negatives
+
+    @classmethod
+    def of(cls, sketch: Sketch) -> Evidence:
+        mixture = Mixture.of(sketch) if sketch.n_negative else None
+        return cls(networks().log_likelihood(summarise(sketch.without_negatives())), mixture)
+
+
+def believed(
+    sketch: Sketch, settings: Settings, evidence: Evidence | None = None
+) -> tuple[Belief, float, list[Notice]]:
+    """The belief in α and β, the purity of the top that it assumes, and what the scores contradict.
+
+    A range that they contradict is kept, and nothing else believed; a purity is not assumed then.
+    The evidence may be given, so as not to find it again.
+    """
+    evidence = evidence or Evidence.of(sketch)
+    before, log_likelihood = Belief(ALPHA, BETA, prior()), evidence.log_likelihood
+    if settings.labeled_negatives:
+        before = _turned_prior()
+        beyond = np.repeat(log_likelihood[-1:], len(BEYOND), axis=0)  # nothing was learned there
+        log_likelihood = np.concatenate([log_likelihood, beyond])
+    if settings.beta is not None:
+        before, log_likelihood = _at_beta(before, log_likelihood, settings.beta)
+    after = before.given(np.exp(log_likelihood - log_likelihood[before.mass > 0].max()))
+    if evidence.mixture is not None:
+        before, after = before.refined(FINER), after.refined(FINER)
+        after = after.given(evidence.mixture.weight(after.alpha_edges, after.beta))
+    notices = []
+    if settings.alpha_between or settings.beta_between:
+        fixed = (settings.beta or 0.0, settings.beta or 1.0)
+        ranges = settings.alpha_between or (0.0, 1.0), settings.beta_between or fixed
+        if _contradicted(before, after, before.within(*ranges)):
+            notices.append(_contradiction(stated_ranges(settings)))
+            before = after = Belief.flat(*ranges)
+        else:
+            before, after = before.between(*ranges), after.between(*ranges)
+    purity = purity_asked(settings.purity, sketch)
+    if purity > 0:
+        purities = top_purity(after.alpha[:, None], after.beta, top_ratio(sketch))
+        weight = (purities >= purity).astype(np.float64)
+        if _contradicted(before, after, weight):
+            notices.append(_contradiction(stated_purity(purity, settings.labeled_negatives)))
+            purity = 0.0
+        else:
+            after = after.given(weight)
+    return after, purity, notices
+
+
+def _at_beta(before: Belief, log_likelihood: FloatArray, beta: float) -> tuple[Belief, FloatArray]:
+    """The prior and the likelihood of α where β is known, shapes (k, 1)."""
+    at = hats(BETA, np.array([beta]))[0]
+    mass = (before.mass / before.mass.sum(0)) @ at
+    mass = np.where(max(beta, 2 * ALPHA[0]) > before.alpha, mass, 0.0)[:, None]
+    ranges = (0.0, beta), (beta, beta)
+    known = Belief(before.alpha, np.array([beta]), mass / mass.sum(), ranges)
+    return known, (log_likelihood @ at)[:, None]
+
+
+def _contradicted(before: Belief, after: Belief, weight: FloatArray) -> bool:
+    return after.agreeing(weight) <= CONTRADICTED * before.agreeing(weight)
+
+
+def _contradiction(assumption: str) -> Notice:
+    return CONTRADICTION(f"the scores contradict that {assumption}")
+
+
+def _sensitivity(sketch: Sketch, settings: Settings, evidence: Evidence) -> list[list[float]]:
+    """Each of PURITIES with the ends of the interval of α if it is assumed, while it can be."""
+    found = []
+    for purity in PURITIES:
+        belief, _, notices = believed(sketch, replace(settings, purity=purity), evidence)
+        if not notices:
+            found.append([purity, *belief.interval(LEVEL)[0]])
+    return found
+
+
+@register("auto", options=("purity", "alpha_between", "beta_between"), negatives=True)
+def auto(sketch: Sketch, settings: Settings) -> Estimate:
+    """Learned from simulated samples: the most accurate, with intervals of its own."""
+    evidence = Evidence.of(sketch)
+    belief, purity, notices = believed(sketch, settings, evidence)
+    if evidence.mixture is not None:
+        notices.extend(evidence.mixture.notices())
+    alpha, beta = float(belief.alphas(np.array([0.5]))[0]), belief.means[1]  # of least error
+    alpha_ci, beta_ci = belief.interval(LEVEL)
+    beta_ci = min(beta_ci[0], beta), max(beta_ci[1], beta)  # a mean may lie outside of both
+    sampling = sampling_interval(sketch.without_negatives(), alpha)
+    return Estimate(
+        alpha=alpha,
+        beta=beta,
+        alpha_plus=alpha / beta if beta > 0 else 0.0,
+        beta_plus=(1 - beta) / (1 - alpha) if alpha < 1 else 0.0,
+        alpha_ci=alpha_ci,
+        beta_ci=beta_ci,
+        notices=tuple(notices),
+        draws=belief.draws(DRAWS),
+        alpha_ci_sampling=(max(sampling[0], alpha_ci[0]), min(sampling[1], alpha_ci[1])),
+        assumed={
+            **assumed(settings, purity),
+            "sensitivity": _sensitivity(sketch, settings, evidence),
+        },
+    )

@@ -1,0 +1,270 @@
+"""What is believed of α and β together: a distribution on a grid that other evidence multiplies.
+
+What `auto` assumes of α and β before it sees the scores: a prior, and what the user may add.
+
+The prior, in words: positives are the fewer, with a density of α that falls as (1-α)², and one time
+in five α is small, evenly spread over orders of magnitude from .001 to .3; β is exactly 1 three
+times in ten, above .9 as often again, and hardly ever below a half; and β is at least .05 above α.
+So α is below .05 with probability .26, above .3 with .26, and has its median at .15.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..numerics import FloatArray
+from ..score.sketch import Sketch
+from .base import Settings, other_way
+
+Range = tuple[float, float]
+
+FLAT = 64  # nodes either way of a flat belief
+GOLDEN = (np.sqrt(5) - 1) / 2  # its multiples modulo 1 fill [0, 1] evenly, however many there are
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """The joint distribution of α and β.
+
+    The mass of a node is spread evenly over its cell, which reaches half-way to its neighbours;
+    that of the first α reaches down to 0, and a last β of 1 is exactly 1.
+    """
+
+    alpha: FloatArray  # (k,), increasing
+    beta: FloatArray  # (m,), increasing
+    mass: FloatArray  # (k, m), at least 0, sums to 1
+    ranges: tuple[Range, Range] = ((0.0, 1.0), (0.0, 1.0))  # of α and β, all that is possible
+
+    @classmethod
+    def flat(cls, alpha: Range, beta: Range) -> Belief:
+        """Nothing but the ranges is known, and that β is above α."""
+        alphas, betas = np.linspace(*alpha, FLAT), np.linspace(*beta, FLAT)
+        mass = (betas > alphas[:, None]) + 1e-9
+        return cls(alphas, betas, mass / mass.sum(), (alpha, beta))
+
+    def agreeing(self, weight: FloatArray) -> float:
+        """The mass that a weight of each pair, shape (k, m), leaves."""
+        return float((self.mass * weight).sum())
+
+    def given(self, weight: FloatArray) -> Belief:
+        """The belief after evidence: each pair is multiplied by how likely it makes the evidence.
+
+        A weight of shape (k, m), or one that broadcasts to it; it must leave some mass.
+        """
+        mass = self.mass * weight
+        return replace(self, mass=mass / mass.sum())
+
+    def refined(self, parts: int) -> Belief:
+        """The same belief on cells of α cut into equal parts."""
+        edges = self.alpha_edges
+        at = (np.arange(parts) + 0.5) / parts
+        alpha = (edges[:-1, None] + np.diff(edges)[:, None] * at).ravel()
+        return replace(self, alpha=alpha, mass=np.repeat(self.mass, parts, axis=0) / parts)
+
+    @property
+    def alpha_edges(self) -> FloatArray:
+        """The ends of the cells of α, shape (k + 1,)."""
+        return _edges(self.alpha)
+
+    def within(self, alpha: Range, beta: Range) -> FloatArray:
+        """How much of each cell is inside both ranges, shape (k, m)."""
+        return _inside(self.alpha, *alpha)[:, None] * _inside(self.beta, *beta)
+
+    def between(self, alpha: Range, beta: Range) -> Belief:
+        """The belief if α and β are known to be in these ranges, which must hold some mass."""
+        return replace(self.given(self.within(alpha, beta)), ranges=(alpha, beta))
+
+    def alphas(self, levels: FloatArray) -> FloatArray:
+        """Quantiles of α, shape (levels,)."""
+        return np.clip(_quantiles(self.alpha, self.mass.sum(1), levels), *self.ranges[0])
+
+    def betas(self, levels: FloatArray) -> FloatArray:
+        """Quantiles of β, shape (levels,)."""
+        return np.clip(_quantiles(self.beta, self.mass.sum(0), levels), *self.ranges[1])
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """The means of α and of β."""
+        alpha = np.clip(self.alpha @ self.mass.sum(1), *self.ranges[0])
+        return float(alpha), float(np.clip(self.mass.sum(0) @ self.beta, *self.ranges[1]))
+
+    def interval(self, level: float) -> tuple[Range, Range]:
+        """Intervals of α and of β that leave as much belief below as above them."""
+        tails = np.array([(1 - level) / 2, (1 + level) / 2])
+        alphas, betas = self.alphas(tails), self.betas(tails)
+        return (float(alphas[0]), float(alphas[1])), (float(betas[0]), float(betas[1]))
+
+    def draws(self, n: int) -> tuple[tuple[float, float], ...]:
+        """Equally likely pairs of α and β, always the same: α at even quantiles, in order."""
+        levels = (np.arange(n) + 0.5) / n
+        alpha = self.alphas(levels)
+        cells = np.searchsorted(np.cumsum(self.mass.sum(1)), levels)
+        cells = np.minimum(cells, len(self.alpha) - 1)
+        spread = (0.5 + GOLDEN * np.arange(n)) % 1
+        betas = [
+            _quantiles(self.beta, self.mass[cell], level)
+            for cell, level in zip(cells, spread, strict=True)
+        ]
+        beta = np.maximum(np.clip(betas, *self.ranges[1]), alpha)
+        return tuple(zip(alpha.tolist(), beta.tolist(), strict=True))
+
+
+def _edges(nodes: FloatArray) -> FloatArray:
+    """The ends of the nodes' cells, shape (nodes + 1,); the cell of a node of 1 has no width."""
+    edges = np.concatenate([nodes[:1], (nodes[1:] + nodes[:-1]) / 2, nodes[-1:]])
+    if len(nodes) > 1 and nodes[0] < 0.01:
+        edges[0] = 0.0
+    if nodes[-1] == 1:
+        edges[-2] = 1.0
+    return edges
+
+
+def _inside(nodes: FloatArray, low: float, high: float) -> FloatArray:
+    """How much of each node's cell is between two shares, shape (nodes,).
+
+    All of a cell without width, or with one single share that is allowed, if that is inside.
+    """
+    edges = _edges(nodes)
+    width = np.diff(edges)
+    inside = np.minimum(edges[1:], high) - np.maximum(edges[:-1], low)
+    part = np.clip(inside / np.maximum(width, 1e-12), 0, 1)
+    return np.where((width > 0) & (high > low), part, inside >= 0)
+
+
+def _quantiles(nodes: FloatArray, mass: FloatArray, levels: FloatArray | float) -> FloatArray:
+    """Quantiles of masses at nodes, spread over their cells, of the levels' shape."""
+    cdf = np.append(0.0, np.cumsum(mass) / mass.sum())
+    return np.asarray(np.interp(levels, cdf, _edges(nodes)))
+
+
+SMALL_ALPHA = (0.001, 0.3)
+POINTS = 400  # of each piece of α and of β at which the prior is summed
+LEAST_EXCESS = 0.05  # of β over α
+FULL_AUC = 0.6  # of labeled against unlabeled rows, below which less purity is assumed
+PURITY = 0.3  # of the top, by default
+TOP = 0.2  # of the labeled rows, the best-scoring
+
+
+def top_cells(sketch: Sketch) -> NDArray[np.bool_]:
+    """Whether a cell has rows that score like the top fifth of the labeled ones, shape (cells,)."""
+    above = np.cumsum(sketch.labeled[::-1])[::-1] - sketch.labeled
+    return np.asarray(above < TOP * sketch.n_labeled)
+
+
+def top_ratio(sketch: Sketch) -> float:
+    """g / f over those rows; where no unlabeled row is among them, as if half a row were."""
+    top = top_cells(sketch)
+    labeled = sketch.labeled[top].sum() / sketch.n_labeled
+    unlabeled = max(float(sketch.unlabeled[top].sum()), 0.5) / sketch.n_unlabeled
+    return float(labeled / unlabeled)
+
+
+def top_purity(alpha: FloatArray, beta: FloatArray, ratio: float) -> FloatArray:
+    """The share of positives among the unlabeled rows where g / f is that ratio."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(alpha * ((1 - alpha) * ratio - (1 - beta)) / (beta - alpha))
+
+
+def hats(nodes: FloatArray, x: FloatArray) -> FloatArray:
+    """The weights of the nodes in linear interpolation at x, shape (len(x), nodes)."""
+    return np.stack([np.interp(x, nodes, unit) for unit in np.eye(len(nodes))], axis=1)
+
+
+@dataclass(frozen=True)
+class SharePrior:
+    """A prior of α and β; β is at least LEAST_EXCESS above α."""
+
+    small: float  # the probability that α is log-uniform over SMALL_ALPHA
+    fall: float  # the power of 1-α to which it is likely otherwise
+    beta: tuple[tuple[float, float, float], ...]  # probabilities, and ends of uniform pieces
+    turned: bool = False  # that of α is of one minus it
+
+    def mass(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
+        """On nodes of α and β, shape (k, m), by quadrature at quantiles of the pieces."""
+        at = (np.arange(POINTS) + 0.5) / POINTS
+        low, high = SMALL_ALPHA
+        a = np.concatenate([low * (high / low) ** at, 1 - at ** (1 / (1 + self.fall))])
+        a = 1 - a if self.turned else a
+        order = np.argsort(a)
+        weight = np.repeat([self.small, 1 - self.small], POINTS)[:, None] * hats(alpha, a)
+        up_to = np.cumsum(np.concatenate([np.zeros((1, len(alpha))), weight[order]]), axis=0)
+        b = np.concatenate([start + (end - start) * at for _, start, end in self.beta])
+        b_weight = np.repeat([share for share, _, _ in self.beta], POINTS)[:, None] * hats(beta, b)
+        excess = 0.0 if self.turned else LEAST_EXCESS
+        possible = np.searchsorted(a[order], b - excess, side="right")
+        mass = np.einsum("bk,bm->km", up_to[possible], b_weight)
+        return np.asarray(mass / mass.sum())
+
+
+DEFAULT = SharePrior(
+    small=0.2,
+    fall=2.0,
+    beta=((0.3, 1.0, 1.0), (0.3, 0.9, 1.0), (0.38, 0.5, 1.0), (0.02, 0.2, 0.5)),
+)
+# Of the simulations that the likelihood was learned from, which are to be found everywhere
+SIMULATED = SharePrior(
+    small=0.3,
+    fall=1.0,
+    beta=((0.3, 1.0, 1.0), (0.2, 0.9, 1.0), (0.45, 0.5, 1.0), (0.05, 0.2, 0.5)),
+)
+
+
+def purity_asked(purity: float | None, sketch: Sketch) -> float:
+    """The least purity of the top that is assumed.
+
+    Known negatives show what the assumption would have to stand in for.
+    """
+    if purity is None:
+        purity = 0.0 if sketch.n_negative else PURITY
+    return purity * float(np.clip((sketch.auc - 0.5) / (FULL_AUC - 0.5), 0, 1))
+
+
+def stated_purity(purity: float, labeled_negatives: bool) -> str:
+    """The purity of the top, in words."""
+    top, class_ = ("bottom", "negative") if labeled_negatives else ("top", "positive")
+    return (
+        f"at least {purity:.2g} of the unlabeled rows that score like the {top} fifth of the "
+        f"labeled ones are {class_}"
+    )
+
+
+def stated_ranges(settings: Settings) -> str:
+    """The ranges that the user gives, in words."""
+    alpha = settings.alpha_between
+    alpha = other_way(alpha) if settings.labeled_negatives else alpha
+    ranges = {"alpha": alpha, "beta": settings.beta_between}
+    return " and ".join(
+        f"{name} is between {between[0]:g} and {between[1]:g}"
+        for name, between in ranges.items()
+        if between is not None
+    )
+
+
+def assumed(settings: Settings, purity: float) -> dict[str, Any]:
+    """The prior of an estimation, in words and numbers."""
+    words = [
+        "alpha is likely as (1 - alpha)^2, or (1 in 5) spread evenly over orders of magnitude from "
+        "0.001 to 0.3",
+        "beta is 1 (3 in 10), 0.9 to 1 (3 in 10), or 0.5 to 1, rarely less, and "
+        + ("above 1 - alpha" if settings.labeled_negatives else "at least 0.05 above alpha")
+        if settings.beta is None
+        else f"beta is {settings.beta:g}",
+    ]
+    if settings.alpha_between or settings.beta_between:
+        words.append(stated_ranges(settings))
+    if purity > 0:
+        words.append(stated_purity(purity, settings.labeled_negatives))
+    return {
+        "words": "; ".join(words),
+        "alpha": {"power": DEFAULT.fall, "small": DEFAULT.small, "between": list(SMALL_ALPHA)},
+        "beta": settings.beta
+        if settings.beta is not None
+        else [{"share": share, "between": [low, high]} for share, low, high in DEFAULT.beta],
+        "purity": purity,
+        "alpha_between": None if settings.alpha_between is None else list(settings.alpha_between),
+        "beta_between": None if settings.beta_between is None else list(settings.beta_between),
+    }

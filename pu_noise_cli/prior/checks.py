@@ -1,0 +1,372 @@
+"""What about scores and estimates should make a reader careful, one function for each warning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ..notices import Kind, Notice, declare
+from ..numerics import IntArray
+from ..posterior.calibration import NOT_RICHER
+from ..score.sketch import Sketch
+from ..tables.columns import LONE_VALUE, lone_value, wall
+from ..tables.rows import LABELED, NEGATIVE, UNLABELED
+from .base import Estimate, Shares
+
+TOPS = (0.1, 0.05)  # shares of the labeled rows that are looked at as the top
+RARER = 3.5  # standard errors, by which labeled rows are rarer there
+Check = Callable[["Case"], str | None]  # the message, where the warning is due
+
+
+@dataclass(frozen=True)
+class Case:
+    """The scores, the answer, and what else is known."""
+
+    sketch: Sketch
+    estimate: Estimate
+    estimates: Mapping[str, Estimate] = field(default_factory=dict)  # of all methods that ran
+    learned: bool = False  # the score is known to be a classifier's, not a column's
+    labeled_negatives: bool = False  # all is of the class of the labeled rows, scores turned round
+    given: Sketch | None = None  # the scores before they were turned
+
+    @property
+    def shown(self) -> Estimate:
+        """The answer with α as the share of positives."""
+        return self.estimate.turned() if self.labeled_negatives else self.estimate
+
+    @property
+    def higher(self) -> str:
+        """How labeled rows should score."""
+        return "lower" if self.labeled_negatives else "higher"
+
+    @property
+    def against(self) -> int:
+        """The set that labeled rows are compared with: known negatives if nothing is unlabeled."""
+        return UNLABELED if self.sketch.n_unlabeled else NEGATIVE
+
+    @cached_property
+    def auc(self) -> float:
+        """P(labeled score > score of the other set) + P(equal) / 2."""
+        return self.sketch.auc_against(self.against)
+
+    @cached_property
+    def spread(self) -> float:
+        """The standard error of the AUC where the two samples do not differ."""
+        n_labeled, n_other = self.sketch.n_labeled, int(self.sketch.counts[:, self.against].sum())
+        return float(np.sqrt((n_labeled + n_other + 1) / (12 * n_labeled * n_other)))
+
+    @property
+    def ranks_labeled_higher(self) -> bool:
+        """Whether labeled rows score higher by more than chance."""
+        return self.auc >= 0.5 + 3 * self.spread
+
+
+_CHECKS: list[tuple[Kind, Check]] = []
+
+
+def diagnose(case: Case) -> tuple[Notice, ...]:
+    """The warnings that are due."""
+    found = ((of, check(case)) for of, check in _CHECKS)
+    due = (of(message) for of, message in found if message is not None)
+    return (*missing_scores(case.sketch.missing), *due)
+
+
+def diagnose_stated(sketch: Sketch, stated: Shares, learned: bool = False) -> tuple[Notice, ...]:
+    """The warnings that are due where α and β are the user's own: that the score is reversed."""
+    turned = stated.labeled_negatives
+    estimate = Estimate(stated.of_labeled_class().alpha, stated.beta)
+    case = Case(sketch.mirrored() if turned else sketch, estimate, {}, learned, turned)
+    message = _reversed_scores(case)
+    return () if message is None else (REVERSED(message),)
+
+
+MISSING_SCORES = declare(
+    "missing-scores",
+    "Some rows have no score (--missing-score skip). They stay in the outputs without a posterior, "
+    "and count nowhere.",
+    "Alpha and beta are those of the rows that have a score: ask whether the others differ.",
+)
+
+
+def missing_scores(rows: int) -> tuple[Notice, ...]:
+    """The warning that so many rows have no score, if there are any."""
+    if rows == 0:
+        return ()
+    return (MISSING_SCORES(f"{rows} rows have no score, so they count nowhere"),)
+
+
+def _check(of: Kind) -> Callable[[Check], Check]:
+    def enter(check: Check) -> Check:
+        _CHECKS.append((of, check))
+        return check
+
+    return enter
+
+
+@_check(
+    declare(
+        "few-rows",
+        "One of the two tables has fewer than 100 rows, so chance alone moves the estimates a lot.",
+        "Rely on the intervals, not on the estimates; add rows if you can.",
+    )
+)
+def _few_rows(case: Case) -> str | None:
+    n_labeled, n_unlabeled = case.sketch.n_labeled, case.sketch.n_unlabeled
+    if min(n_labeled, n_unlabeled) >= 100:
+        return None
+    return f"{n_labeled} labeled and {n_unlabeled} unlabeled rows do not say much"
+
+
+@_check(
+    declare(
+        "indistinguishable",
+        "Labeled rows do not score higher than unlabeled ones. Then any share of positives fits, "
+        "and alpha cannot be told.",
+        "Do not use alpha. Add features that tell positives from negatives, or check that the "
+        "labeled table holds what it should.",
+    )
+)
+def _indistinguishable(case: Case) -> str | None:
+    if case.ranks_labeled_higher:
+        return None
+    return (
+        f"labeled rows do not score {case.higher} than unlabeled ones "
+        f"(AUC {case.sketch.auc:.3f}): "
+        "alpha is not identifiable"
+    )
+
+
+REVERSED = declare(
+    "reversed-scores",
+    "Labeled rows score lower than unlabeled ones: the score seems to run the other way.",
+    "If low scores mean positive, run again with --score-column and --lower-is-positive; for a "
+    "scores file: --table scores.tsv --id-column id --label-column set --score-column score "
+    "--lower-is-positive.",
+)
+
+
+@_check(REVERSED)
+def _reversed_scores(case: Case) -> str | None:
+    if case.learned or case.auc >= 0.5 - 3 * case.spread:
+        return None
+    if case.labeled_negatives:
+        return (
+            f"labeled negatives score higher than unlabeled rows (AUC {case.auc:.3f}); are they "
+            "positives, or do low scores mean positive (--lower-is-positive)?"
+        )
+    others = "unlabeled ones" if case.against == UNLABELED else "known negatives"
+    return (
+        f"labeled rows score lower than {others} (AUC {case.auc:.3f}); if low scores mean "
+        "positive, say --lower-is-positive with --score-column; if you have, leave it out; if "
+        "the labeled rows are negatives, say so with --labeled-are"
+    )
+
+
+@_check(
+    declare(
+        "separable",
+        "The score tells labeled from unlabeled rows almost without error. Either hardly any "
+        "unlabeled row is positive, or a column gives away which table a row came from.",
+        "Look for a column that was filled in only for labeled rows (a date, a source, a count of "
+        "publications), leave it out with --drop-columns, and run again.",
+    )
+)
+def _separable(case: Case) -> str | None:
+    if case.sketch.auc <= 1 - 1e-3:
+        return None
+    return (
+        "the scores tell labeled from unlabeled rows almost perfectly "
+        f"(AUC {case.sketch.auc:.4f}): either hardly any unlabeled row is positive or a column "
+        "gives the label away"
+    )
+
+
+@_check(
+    declare(
+        "tied-scores",
+        "Most rows share their score with many others, so the score can rank them only coarsely.",
+        "Use a finer score, for example one that is not rounded or cut into classes.",
+    )
+)
+def _tied_scores(case: Case) -> str | None:
+    total = case.sketch.labeled + case.sketch.unlabeled
+    share = total / total.sum()
+    tied = float(share[share >= 0.01].sum())
+    if tied <= 0.5:
+        return None
+    return f"{tied:.0%} of the rows share their score with at least 1 % of all rows"
+
+
+@_check(LONE_VALUE)
+def _lone_score(case: Case) -> str | None:
+    sketch = case.given or case.sketch
+    found = lone_value(sketch.edges, sketch.counts)
+    return None if found is None else found.told("the score")
+
+
+@_check(
+    declare(
+        "saturated-score",
+        "The highest scores do not tell more than those below: many rows tie at the very top, or "
+        "labeled rows are rarer there. Then negatives cannot be told from the best positives, and "
+        "alpha comes out too high.",
+        "Use a finer score, or learn one from several columns; state what you know "
+        "(--alpha-between), or verify some rows (punoise audit).",
+    )
+)
+def _saturated_score(case: Case) -> str | None:
+    end = "lowest" if case.labeled_negatives else "highest"
+    samples = case.sketch.without_negatives().counts[:, [LABELED, UNLABELED]]
+    if (tied := wall(samples)) is not None:
+        of_labeled, of_unlabeled = tied
+        return (
+            f"{of_labeled:.1%} of the labeled and {of_unlabeled:.1%} of the unlabeled rows have "
+            f"the {end} score"
+        )
+    if (shares := _rarer_at_the_top(samples)) is not None:
+        top, below = shares
+        return (
+            f"{top:.1%} of the rows with the {end} scores are labeled, and {below:.1%} of those "
+            "next to them"
+        )
+    return None
+
+
+def _rarer_at_the_top(counts: IntArray) -> tuple[float, float] | None:
+    """The share of labeled rows at the top and below, if it is less there by more than chance.
+
+    `counts` are labeled and unlabeled rows by cell, shape (cells, 2). What is below is the rest of
+    the upper half of the labeled rows.
+    """
+    from_above = counts[::-1].cumsum(0)
+    labeled = from_above[:, 0] / from_above[-1, 0]
+    half = from_above[np.searchsorted(labeled, 0.5)]
+    for part in TOPS:
+        top = from_above[np.searchsorted(labeled, part)]
+        next_ = half - top
+        if min(top.sum(), next_.sum()) == 0:
+            continue
+        both = half[0] / half.sum()
+        spread = np.sqrt(both * (1 - both) * (1 / top.sum() + 1 / next_.sum()))
+        shares = float(top[0] / top.sum()), float(next_[0] / next_.sum())
+        if shares[0] < shares[1] - RARER * spread:
+            return shares
+    return None
+
+
+@_check(
+    declare(
+        "alpha-near-zero",
+        "Hardly any unlabeled row seems to be positive.",
+        "Read the interval: its upper end is what the data still allow.",
+    )
+)
+def _alpha_near_zero(case: Case) -> str | None:
+    alpha = case.shown.alpha
+    return f"alpha {alpha:.4f} is near 0: hardly any positives" if alpha < 0.01 else None
+
+
+@_check(
+    declare(
+        "alpha-near-one",
+        "Nearly all unlabeled rows seem to be positive.",
+        "Read the interval: its lower end is what the data still allow.",
+    )
+)
+def _alpha_near_one(case: Case) -> str | None:
+    alpha = case.shown.alpha
+    return f"alpha {alpha:.4f} is near 1: hardly any negatives" if alpha > 0.99 else None
+
+
+@_check(NOT_RICHER)
+def _beta_not_above_alpha(case: Case) -> str | None:
+    alpha, beta = case.estimate.alpha, case.estimate.beta
+    if beta - alpha >= 0.05:
+        return None
+    if case.labeled_negatives:
+        return f"the labeled rows are hardly richer in negatives ({beta:.3f}) than the unlabeled"
+    return (
+        f"beta {beta:.3f} is hardly above alpha {alpha:.3f}: "
+        "the labeled rows are not richer in positives than the unlabeled ones"
+    )
+
+
+@_check(
+    declare(
+        "refuted-by-auc",
+        "The score separates the two tables better than it could if alpha and beta were right.",
+        "Compare the methods with --method all; if you gave --beta yourself, check it.",
+    )
+)
+def _refuted_by_auc(case: Case) -> str | None:
+    alpha, beta, auc = case.estimate.alpha, case.estimate.beta, case.sketch.auc
+    most = (1 + beta - alpha) / 2
+    if auc - 3 * case.spread <= most or not case.estimate.typical:
+        return None
+    return (
+        f"alpha {case.shown.alpha:.3f} and beta {beta:.3f} allow an AUC of labeled against "
+        f"unlabeled rows of at most {most:.3f}, and it is {auc:.3f}"
+    )
+
+
+@_check(
+    declare(
+        "estimate-at-interval-edge",
+        "The estimate lies at the very end of its interval.",
+        "Quote the interval rather than the estimate.",
+    )
+)
+def _estimate_at_interval_edge(case: Case) -> str | None:
+    alpha = case.shown.alpha
+    low, high = case.shown.alpha_ci or (alpha, alpha)
+    if low == high or alpha not in (low, high):
+        return None
+    return f"alpha {alpha:.4f} lies on the edge of its interval [{low:.4f}, {high:.4f}]"
+
+
+@_check(
+    declare(
+        "wide-interval",
+        "The interval of alpha is wider than alpha itself, or than 0.4: much is left open.",
+        "Decide by the interval, not by the estimate. State what you know (--purity, "
+        "--alpha-between, --beta-between), or verify some rows (punoise audit).",
+    )
+)
+def _wide_interval(case: Case) -> str | None:
+    alpha = case.shown.alpha
+    low, high = case.shown.alpha_ci or (alpha, alpha)
+    if high - low <= min(alpha, 0.4):
+        return None
+    return f"alpha {alpha:.3f} may be anything from {low:.3f} to {high:.3f}"
+
+
+@_check(
+    declare(
+        "methods-disagree",
+        "Methods contradict each other beyond their intervals, so an assumption of one fails.",
+        "Look at the scores in the report; trust the method whose assumptions hold.",
+    )
+)
+def _methods_disagree(case: Case) -> str | None:
+    low, high = case.estimate.alpha_ci or (0.0, 1.0)
+    against = [
+        name
+        for name, other in case.estimates.items()
+        if other.alpha_ci is not None
+        and _takes_noise(other)
+        and (other.alpha_ci[0] > high or other.alpha_ci[1] < low)
+    ]
+    if not against:
+        return None
+    low, high = case.shown.alpha_ci or (0.0, 1.0)
+    return (
+        f"the intervals of {', '.join(against)} lie outside that of alpha, {low:.3f} to {high:.3f}"
+    )
+
+
+def _takes_noise(estimate: Estimate) -> bool:
+    """Whether a method allows for label noise; one that does not contradicts for that alone."""
+    return estimate.beta_ci is not None and estimate.beta_ci[0] < estimate.beta_ci[1]

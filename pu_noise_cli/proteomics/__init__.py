@@ -1,0 +1,1 @@
+"""Peptide-spectrum matches: .pin files, competition, PEPs and q-values. May import posterior."""

@@ -1,1 +1,0 @@
-"""Rules of evidence that come with the package, as data."""

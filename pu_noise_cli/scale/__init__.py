@@ -1,0 +1,1 @@
+"""Who does the work: this process or Dask, and outputs in shards. May import tables."""

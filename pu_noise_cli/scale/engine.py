@@ -1,0 +1,490 @@
+"""BLAS on one thread: how it divides a sum among several shows in the last digits.
+
+A pool whose results are the same bytes for any number of threads.
+
+Outputs in shards: a directory with one Parquet file for each input file, and a manifest.
+
+A shard takes its name when it is whole and carries a key of all that it was made from. So work that
+was interrupted can be taken up again, by another process or on another machine, and a shard that is
+there with the right key need not be made again.
+
+Who does the work on a table: this process or a Dask cluster; how far it is, what is kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController, threadpool_limits
+
+from .. import __version__
+from ..errors import InputError, MachineError, UsageError
+from ..numerics import Matrix
+from ..tables.files import Shard, read_json
+from ..tables.reading import MANIFEST, parquet_key
+from ..tables.rows import SETS, Rows
+from ..tables.writing import make_directory, remove_temporaries, write_json
+
+
+def hold() -> None:
+    """For a process that others have started, from now on."""
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(1, user_api="blas")
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+CHUNK = 4864  # rows at a time: some dozen tiles of the networks
+AHEAD = 4  # chunks scored at once; reading and writing, by one thread, set the pace by then
+
+
+def chunks(n: int) -> Iterator[slice]:
+    """Slices of n rows, cut without regard to the number of threads."""
+    return (slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK))
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    """The BLAS that numpy calls; finding it takes longer than limiting it."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+def by_chunks(
+    score: Callable[[Matrix], NDArray[np.floating[Any]]], features: Matrix
+) -> NDArray[np.float64]:
+    """score(rows) of all rows, shape (n,), CHUNK rows at a time.
+
+    What score says of a row must not depend on the other rows, nor on the row's place among them.
+    """
+    out = np.empty(len(features))
+    with _blas().limit(limits=1):
+        for part in chunks(len(features)):
+            out[part] = score(features[part])
+    return out
+
+
+def ahead(
+    task: Callable[[Item], Result], items: Iterable[Item], threads: int
+) -> Iterator[tuple[Item, Result]]:
+    """Each item with the result of its task, in order, a few items ahead of who takes them."""
+    if threads == 1:
+        for item in items:
+            yield item, task(item)
+        return
+    threads = min(threads, AHEAD)
+    waiting: deque[tuple[Item, Future[Result]]] = deque()
+    with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        try:
+            for item in items:
+                waiting.append((item, pool.submit(task, item)))
+                if len(waiting) > threads:
+                    item, future = waiting.popleft()
+                    yield item, future.result()
+            for item, future in waiting:
+                yield item, future.result()
+        finally:
+            for _, future in waiting:
+                future.cancel()
+
+
+def in_threads(
+    task: Callable[[Item], Result],
+    items: Iterable[Item],
+    threads: int,
+    progress: ShareDone | None = None,
+) -> list[Result]:
+    """The results of independent tasks, in order.
+
+    BLAS and OpenMP are held at one thread: how they divide a sum shows in its last digits.
+    """
+    items = list(items)
+    # OpenMP's limit belongs to the thread that sets it, hence the initializer
+    with (
+        threadpool_limits(1),
+        ThreadPoolExecutor(threads, initializer=threadpool_limits, initargs=(1,)) as pool,
+    ):
+        futures = [pool.submit(task, item) for item in items]
+        try:
+            for done, future in enumerate(as_completed(futures), start=1):
+                future.result()
+                if progress is not None:
+                    progress(done / len(items))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+        return [future.result() for future in futures]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Rows to work on, and the table to write of them, if one is wanted."""
+
+    part: Rows
+    out: str | None = None
+    made_by: str | None = None  # of a shard: a digest of all but the rows that it is made from
+    resume: bool = False  # whether it may be there already
+
+    @property
+    def source(self) -> Shard:
+        """The file that a shard is made of."""
+        return next(table.shards[0] for table in self.part.tables if table.shards)
+
+    @cached_property
+    def key(self) -> str | None:
+        """Of a shard: a digest of all it is made from, for which its source is read."""
+        if self.made_by is None:
+            return None
+        first_row = next(table.first_row for table in self.part.tables if table.shards)
+        text = f"{self.made_by}:{first_row}:{self.source.sha256()}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the shard is there, made from the same."""
+        return self.resume and self.out is not None and parquet_key(self.out) == self.key
+
+
+def is_sharded(out: str) -> bool:
+    """Whether an output is a directory of shards: its name ends in a slash."""
+    return out.endswith("/")
+
+
+def check_sharded_target(out: str, rows: Rows) -> None:
+    """Stop, before any work is done, where an output cannot be a directory of shards."""
+    check_parquet(rows, f"--out {out}")
+    if rows.num_rows == 0:
+        raise InputError(f"{rows.tables[0].name}: the table has no rows")
+    names = _names(rows)
+    sources = {os.path.realpath(shard.path) for table in rows.tables for shard in table.shards}
+    for name in names:
+        if os.path.realpath(os.path.join(out, name)) in sources:
+            raise UsageError(f"{out}: would overwrite {name!r}, which is an input")
+    make_directory(out)
+    for path in Path(out).iterdir():
+        if path.name[0] not in "._" and path.name not in names:
+            raise UsageError(f"{out}: holds {path.name!r}, which would be read as a shard")
+
+
+def check_parquet(rows: Rows, wanted_by: str) -> None:
+    """Stop where a table is not one of Parquet files, which others can read part by part."""
+    for table in rows.tables:
+        for shard in table.shards:
+            if shard.num_rows is None or shard.spool is not None:
+                raise UsageError(f"{wanted_by}: shards are made of Parquet files, not {shard.name}")
+
+
+def plan(rows: Rows, out: str, made_by: str, resume: bool) -> list[Job]:
+    """One job for a plain output; for a directory, one for each input file.
+
+    `made_by` is a digest of all but the rows that the output depends on.
+    """
+    if not is_sharded(out):
+        return [Job(rows, out)]
+    return [
+        Job(part, os.path.join(os.path.abspath(out), name), made_by, resume)
+        for part, name in zip(rows.parts(), _names(rows), strict=True)
+    ]
+
+
+def begin(out: str) -> None:
+    """Take the manifest away: from now on the directory is incomplete."""
+    if os.path.isdir(out):
+        Path(out, MANIFEST).unlink(missing_ok=True)
+
+
+def finish(out: str, jobs: Sequence[Job]) -> None:
+    """Write the manifest, which says that all shards are there."""
+    shards: list[dict[str, Any]] = [
+        {
+            "file": os.path.basename(job.out),
+            "source": os.path.basename(job.source.name),
+            "rows": job.part.num_rows,
+            "key": parquet_key(job.out),
+        }
+        for job in jobs
+        if job.out is not None
+    ]
+    document = {
+        "schema": "punoise.manifest/1",
+        "punoise_version": __version__,
+        "rows": sum(job.part.num_rows or 0 for job in jobs),
+        "shards": shards,
+    }
+    remove_temporaries(out, [shard["file"] for shard in shards])
+    write_json(os.path.join(out, MANIFEST), document)
+
+
+def _names(rows: Rows) -> list[str]:
+    """The shards' file names: those of their sources, after the set where there is a table each."""
+    several = len(rows.tables) > 1
+    names = [
+        (f"{SETS[code]}-" if several else "") + os.path.basename(shard.name)
+        for code, table in zip(rows.sets, rows.tables, strict=True)
+        for shard in table.shards
+    ]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice or names != sorted(names):
+        problem = f"two are {twice[0]!r}" if twice else "by name their order is another one"
+        raise InputError(f"the files of a table in shards must differ by name: {problem}")
+    if hidden := [name for name in names if name[0] in "._"]:
+        raise InputError(f"{hidden[0]}: a shard of this name would not be read; rename the file")
+    return names
+
+
+RowsDone = Callable[[int], None]  # takes the number of further rows that are done
+ShareDone = Callable[[float], None]  # takes the share of the work that is done
+FAN_IN = 4  # results that are merged at a time: each may hold as many rows as are trained on
+CONNECT_SECONDS = 30
+
+
+class Step(Protocol[Result]):
+    """Works on the rows of one job and says what it found; results can be merged."""
+
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> Result: ...
+
+    @staticmethod
+    def merge(results: Sequence[Result]) -> Result:
+        """One result for all, which stay as they are: a worker may have to merge them again."""
+
+
+class WritingStep(Step[Result], Protocol[Result]):
+    """A step that writes a table."""
+
+    def digest(self, rows: Rows) -> str:
+        """A digest of all that the table depends on but the values of the rows."""
+
+
+class Watcher(Protocol):
+    """Is told how far the work is."""
+
+    def stage(self, label: str) -> contextlib.AbstractContextManager[ShareDone]:
+        """A function that takes the share done, for a stage of unknown steps."""
+
+    def rows(self, label: str, total: int | None) -> contextlib.AbstractContextManager[RowsDone]:
+        """A function that takes numbers of rows done."""
+
+    def took(self, label: str, seconds: float) -> None:
+        """A stage is over."""
+
+
+class Nobody:
+    """Watches nothing."""
+
+    @contextlib.contextmanager
+    def stage(self, label: str) -> Iterator[ShareDone]:
+        yield lambda share: None
+
+    @contextlib.contextmanager
+    def rows(self, label: str, total: int | None) -> Iterator[RowsDone]:
+        yield lambda rows: None
+
+    def took(self, label: str, seconds: float) -> None:
+        pass
+
+
+class Workers(Protocol):
+    """Do work, wherever that is."""
+
+    def call(self, function: Callable[..., Result], *args: Any, **local: Any) -> Result:
+        """The result of one function; keyword arguments are given to it in this process only."""
+
+    def reduce(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Result:
+        """The merged results of a step over all jobs."""
+
+    def reduce_there(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Any:
+        """The same, left where it is: an argument for call()."""
+
+
+class Local:
+    """This process, which does one job after the other."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+    def call(self, function: Callable[..., Result], *args: Any, **local: Any) -> Result:
+        return function(*args, **local)
+
+    def reduce(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Result:
+        results: list[Result] = []
+        for job in jobs:
+            results.append(step(job, done, self.threads))
+            if len(results) == FAN_IN:  # not to hold the results of thousands of shards
+                results = [step.merge(results)]
+        return step.merge(results)
+
+    def reduce_there(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Any:
+        return self.reduce(step, jobs, done)
+
+
+class Dask:
+    """The workers of a Dask cluster, which see the same files as this process.
+
+    If a worker dies, its work is redone by others; what they write takes its name only when it is
+    whole.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def call(self, function: Callable[..., Result], *args: Any, **local: Any) -> Result:
+        task = self.client.submit(_call, __version__, function, *args, pure=False)
+        return self._result(task)
+
+    def reduce(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Result:
+        merged: Result = self._result(self.reduce_there(step, jobs, done))
+        return merged
+
+    def reduce_there(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Any:
+        submit = self.client.submit
+        # a task that holds the step can be run again elsewhere; scattered data cannot
+        shared = submit(_itself, step, pure=False)
+        leaves = []
+        for job in jobs:
+            task = submit(_step, __version__, shared, job, pure=False)
+            task.add_done_callback(lambda _, rows=job.part.num_rows: done(rows or 0))
+            leaves.append(task)
+        level = leaves
+        while level is leaves or len(level) > 1:
+            groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
+            level = [submit(step.merge, group, pure=False) for group in groups]
+        (merged,) = level
+        try:
+            if merged.exception() is not None:
+                self._result(merged)
+        except BaseException:
+            self.client.cancel(leaves)
+            raise
+        return merged
+
+    def _result(self, task: Any) -> Any:
+        from distributed import KilledWorker
+
+        try:
+            return task.result()
+        except (KilledWorker, CancelledError) as error:
+            raise MachineError(f"--dask: the cluster has failed: {error}") from error
+
+
+def _itself(value: Result) -> Result:
+    return value
+
+
+def _call(version: str, function: Callable[..., Result], *args: Any) -> Result:
+    _check_worker(version)
+    return function(*map(_with_own_threads, args))
+
+
+def _with_own_threads(value: Any) -> Any:
+    """Settings hold the client's number of threads; a worker has its own."""
+    if not hasattr(value, "threads"):
+        return value
+    from distributed import get_worker
+
+    return replace(value, threads=get_worker().state.nthreads)
+
+
+def _step(version: str, step: Step[Result], job: Job) -> Result:
+    _check_worker(version)
+    return step(job, lambda rows: None, 1)
+
+
+def _check_worker(version: str) -> None:
+    import pyarrow as pa
+
+    if version != __version__:
+        raise UsageError(f"a Dask worker has punoise {__version__}, this is {version}")
+    pa.set_cpu_count(1)  # a worker runs as many tasks as it has threads
+    hold()
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Workers, somebody who watches, and what there is to keep."""
+
+    workers: Workers
+    watcher: Watcher = field(default_factory=Nobody)
+    resume: bool = False  # whether shards that are there already are kept
+    seconds: dict[str, float] = field(default_factory=dict)  # that each stage took so far
+
+    def call(
+        self, label: str, function: Callable[..., Result], *args: Any, watched: bool = False
+    ) -> Result:
+        """The result of one function; a watched one takes `progress`, in this process only."""
+        with self.timed(label), self.watcher.stage(label) as progress:
+            local = {"progress": progress} if watched else {}
+            return self.workers.call(function, *args, **local)
+
+    def gather(self, step: Step[Result], rows: Rows, label: str) -> Result:
+        """The merged results of a step over all rows."""
+        merged: Result = self._reduced(self.workers.reduce, step, rows, label)
+        return merged
+
+    def gather_there(self, step: Step[Result], rows: Rows, label: str) -> Any:
+        """The same, left where it is: an argument for call()."""
+        return self._reduced(self.workers.reduce_there, step, rows, label)
+
+    def _reduced(self, reduce: Callable[..., Any], step: Step[Any], rows: Rows, label: str) -> Any:
+        whole = isinstance(self.workers, Local)
+        jobs = [Job(rows)] if whole else [Job(part) for part in rows.parts()]
+        with self.timed(label), self.watcher.rows(label, rows.num_rows) as done:
+            return reduce(step, jobs, done)
+
+    def write(self, step: WritingStep[Result], rows: Rows, label: str, out: str) -> Result:
+        """The same of a step that writes a table, or a directory of shards."""
+        sharded = is_sharded(out)
+        jobs = plan(rows, out, step.digest(rows) if sharded else "", self.resume)
+        with self.timed(label), self.watcher.rows(label, rows.num_rows) as done:
+            if sharded:
+                begin(out)
+            result = self.workers.reduce(step, jobs, done)
+            if sharded:
+                finish(out, jobs)
+            return result
+
+    @contextlib.contextmanager
+    def timed(self, label: str) -> Iterator[None]:
+        """A stage, the time of which is kept and told."""
+        start = time.monotonic()
+        yield
+        self.seconds[label] = round(time.monotonic() - start, 3)
+        self.watcher.took(label, self.seconds[label])
+
+
+@contextlib.contextmanager
+def open_engine(
+    dask: str | None, threads: int, watcher: Watcher, resume: bool = False
+) -> Iterator[Engine]:
+    """This process, or the cluster whose scheduler has the address or wrote the file."""
+    if dask is None:
+        yield Engine(Local(threads), watcher, resume)
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise UsageError("--dask needs Dask: pip install 'punoise[dask]'") from None
+    found = read_json(dask) if os.path.isfile(dask) else {"address": dask}
+    try:
+        client = Client(found["address"], timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise UsageError(f"--dask {dask}: no scheduler answers there ({error})") from error
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        except TimeoutError as error:
+            raise UsageError(f"--dask {dask}: the cluster has no workers") from error
+        yield Engine(Dask(client), watcher, resume)

@@ -1,1 +1,0 @@
-"""JSON Schemas of the documents that the package writes."""

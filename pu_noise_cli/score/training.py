@@ -1,0 +1,471 @@
+"""A seeded sample of bounded size, drawn in one pass over rows whose number is not known.
+
+The one pass before training: what the columns hold, a sample of the rows, the files' digests.
+
+Surveys of the parts of a table, merged in order, are exactly the survey of the whole.
+
+Which features tell decoys from targets that are surely wrong, which none should.
+
+A survey of tables to a trained model: encode and scale the sample, train the classifier.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..errors import InputError, UsageError
+from ..notices import Notice, declare
+from ..numerics import IntArray
+from ..scale.engine import Job, RowsDone, ShareDone
+from ..tables.columns import LONE_VALUE, Encoding, Profiler, lone_in_column
+from ..tables.reading import Table
+from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, Chunk, Rows
+from .classifiers import CLASSIFIERS, Fit, Training
+from .model import FOLDS, CrossFit, HonestScorer, ScoreModel, TrainingFile, cross_fit
+from .scaling import fit_scaling
+
+
+def priorities(seed: int, table: int, first_row: int, count: int) -> NDArray[np.uint64]:
+    """A pseudo-random number for each row that depends on its place and the seed only."""
+    with np.errstate(over="ignore"):
+        x = np.arange(first_row, first_row + count, dtype=np.uint64)
+        x += np.uint64(table) << np.uint64(56)
+        x += np.uint64((seed + 1) % (1 << 64)) * np.uint64(0x9E3779B97F4A7C15)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
+            x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+        return x ^ (x >> np.uint64(31))
+
+
+class RowSample:
+    """The `size` rows of lowest priority among those added, in the order they came."""
+
+    def __init__(self, size: int, seed: int) -> None:
+        self.size, self.seed, self.seen = size, seed, 0
+        self.limit: np.uint64 | None = None  # rows of this priority or more are out for good
+        self.chunks: list[Chunk] = []
+        self._rows: list[NDArray[np.int64]] = []  # the row numbers of each chunk
+        self._priority: list[NDArray[np.uint64]] = []
+
+    def add(self, chunk: Chunk, wanted: NDArray[np.bool_]) -> None:
+        """Offer those rows of a chunk that are wanted."""
+        if wanted.any():
+            self.seen += int(wanted.sum())
+            priority = priorities(self.seed, chunk.table, chunk.first_row, len(wanted))
+            rows = np.arange(chunk.first_row, chunk.first_row + len(wanted))
+            if self.limit is not None:
+                wanted = wanted & (priority < self.limit)
+            self._append(chunk, rows, priority, wanted)
+            if len(self) > 1.5 * self.size:
+                self.cut(self.size)
+
+    @classmethod
+    def merged(cls, parts: Sequence[RowSample]) -> RowSample:
+        """The sample of all rows that samples of one size were drawn from, in order."""
+        merged = cls(parts[0].size, parts[0].seed)
+        for part in parts:
+            merged.seen += part.seen
+            merged.chunks += part.chunks
+            merged._rows += part._rows
+            merged._priority += part._priority
+        merged.cut(merged.size)
+        return merged
+
+    def _append(
+        self,
+        chunk: Chunk,
+        rows: NDArray[np.int64],
+        priority: NDArray[np.uint64],
+        keep: NDArray[np.bool_],
+    ) -> None:
+        if not keep.any():
+            return
+        batch = chunk.batch if keep.all() else chunk.batch.filter(pa.array(keep))
+        self.chunks.append(replace(chunk, batch=batch, sets=chunk.sets[keep]))
+        self._rows.append(rows[keep])
+        self._priority.append(priority[keep])
+
+    def cut(self, size: int) -> None:
+        """Keep the `size` rows of lowest priority."""
+        if len(self) <= size:
+            return
+        self.limit = np.partition(np.concatenate(self._priority), size)[size]
+        held = list(zip(self.chunks, self._rows, self._priority, strict=True))
+        self.chunks, self._rows, self._priority = [], [], []
+        for chunk, rows, priority in held:
+            self._append(chunk, rows, priority, priority < self.limit)
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """The table and the row number in it of each sampled row, shape (n, 2)."""
+        tables = np.repeat([chunk.table for chunk in self.chunks], list(map(len, self._rows)))
+        return np.column_stack([tables, np.concatenate(self._rows)])
+
+    def __len__(self) -> int:
+        return sum(map(len, self._rows))
+
+
+@dataclass
+class Survey:
+    """What a pass over rows has found."""
+
+    profiler: Profiler
+    labeled: RowSample
+    others: RowSample  # unlabeled rows and known negatives
+    negatives: int = 0  # how many of those that were seen are known negatives
+    seen: Counter[tuple[int, str]] = field(default_factory=Counter)  # rows, by table and file
+    digests: dict[str, str] = field(default_factory=dict)  # SHA-256 of files, by path; if wanted
+
+
+@dataclass(frozen=True)
+class SurveyRows:
+    """Profiles the columns, samples the rows and, if wanted, digests the files."""
+
+    size: int  # of the sample; at most half of it are labeled rows
+    seed: int
+    na: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    digests: bool = False
+
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> Survey:
+        rows = job.part
+        survey = Survey(
+            Profiler(rows, self.na, self.categorical),
+            RowSample(self.size // 2, self.seed),
+            RowSample(self.size, self.seed),
+        )
+        group = [] if rows.group_column is None else [rows.group_column]
+        with closing(_Digests(rows.tables if self.digests else (), threads)) as digests:
+            for chunk in rows.chunks([*rows.features, *group]):
+                digests.reading(chunk.file)
+                survey.seen[chunk.table, chunk.file] += chunk.batch.num_rows
+                survey.profiler.add(chunk)
+                rows.groups(chunk)  # all must have one, whether sampled or not
+                survey.labeled.add(chunk, chunk.labeled)
+                survey.others.add(chunk, ~chunk.labeled)
+                survey.negatives += int((chunk.sets == NEGATIVE).sum())
+                done(chunk.batch.num_rows)
+            survey.digests = digests.found()
+        survey.labeled.cut(self.size // 2)
+        survey.others.cut(self.size)
+        return survey
+
+    @staticmethod
+    def merge(results: Sequence[Survey]) -> Survey:
+        """The survey of all rows, of which the results have parts in order."""
+        return Survey(
+            Profiler.merged([part.profiler for part in results]),
+            RowSample.merged([part.labeled for part in results]),
+            RowSample.merged([part.others for part in results]),
+            sum(part.negatives for part in results),
+            sum((part.seen for part in results), Counter()),
+            {path: digest for part in results for path, digest in part.digests.items()},
+        )
+
+
+class _Digests:
+    """The SHA-256 of files, each taken when its rows are read, so that it is fetched once.
+
+    Where there are several threads, one of them does that while the rows are worked on.
+    """
+
+    def __init__(self, tables: Iterable[Table], threads: int) -> None:
+        self.waiting = {shard.name: shard for table in tables for shard in table.shards}
+        self.pool = ThreadPoolExecutor(1) if threads > 1 else None
+        self.begun: dict[str, Future[str] | str] = {}  # by path
+
+    def reading(self, file: str) -> None:
+        """Rows of a file are being read."""
+        if file in self.waiting:
+            shard = self.waiting.pop(file)
+            digest = shard.sha256() if self.pool is None else self.pool.submit(shard.sha256)
+            self.begun[shard.path] = digest
+
+    def found(self) -> dict[str, str]:
+        """The digests by path, those of files without rows included."""
+        for name in [*self.waiting]:
+            self.reading(name)
+        return {
+            path: digest if isinstance(digest, str) else digest.result()
+            for path, digest in self.begun.items()
+        }
+
+    def close(self) -> None:
+        """Wait for nothing: after an error nobody wants the rest."""
+        if self.pool is not None:
+            self.pool.shutdown(wait=False, cancel_futures=True)
+
+
+MOST = 3  # features that are named
+CLEAR = 4.0  # standard errors between the means
+
+
+def telling_features(
+    training: Training, scores: NDArray[np.float64], names: Sequence[str]
+) -> tuple[str, ...]:
+    """The features whose means differ most between decoys and targets that look like them.
+
+    Scores, shape (n,), are high for decoys; those above their median are looked at, and the targets
+    there, of which nearly all are wrong.
+    """
+    alike = scores >= np.median(scores[training.labeled])
+    decoys, targets = (
+        training.features[alike & of] for of in (training.labeled, ~training.labeled)
+    )
+    if min(len(decoys), len(targets)) < 2:
+        return ()
+    variance = sum(part.var(0, dtype=np.float64) / len(part) for part in (decoys, targets))
+    apart = decoys.mean(0, dtype=np.float64) - targets.mean(0, dtype=np.float64)
+    clear = np.abs(apart) / np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))
+    clear[variance == 0] = 0
+    order = np.argsort(-clear, kind="stable")[:MOST]
+    return tuple(names[i] for i in order if clear[i] >= CLEAR)
+
+
+MIN_ROWS = 20
+MAX_TRAIN_VALUES = 1 << 25  # in the feature matrix: wide tables train on fewer rows
+MAX_FEATURES = 50_000
+LEAK_AUC = 0.9995
+LEAK = declare(
+    "leaking-column",
+    "One column alone tells the two tables apart.",
+    "If it says how a row came to be labeled, leave it out with --drop-columns; if it is real "
+    "biology, keep it.",
+)
+
+
+@dataclass(frozen=True)
+class TransformSettings:
+    """What the user may fix about the transform."""
+
+    classifier: str = "standard"
+    train: bool | None = None  # False: the one feature is the score; None: if there is just one
+    lower_is_positive: bool = False
+    skip_missing: bool | None = None  # rows without a score, where a column is it; None: they stop
+    labeled_negatives: bool = False  # a learned score is then turned round
+    decoys: bool = False  # the labeled negatives are to look like the others
+    max_train_rows: int = 100_000
+    na: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    seed: int = 0
+    threads: int = 1
+    only_to_learn: tuple[str, ...] = ()  # options given that a column used as the score ignores
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training gives: the scorer, and what was noticed about the rows."""
+
+    scorer: HonestScorer
+    counts: Sequence[int]  # of the rows of each set
+    columns: list[dict[str, Any]]
+    digests: Mapping[str, str]  # SHA-256 of the files of the tables, by path; if wanted
+    notices: tuple[Notice, ...]
+    telling: tuple[str, ...] = ()  # features that tell decoys from targets like them
+
+    @property
+    def model(self) -> ScoreModel:
+        return self.scorer.model
+
+    @property
+    def learned(self) -> bool:
+        """Whether the score is a classifier's, not a column as it stands."""
+        return self.model.model is not None
+
+
+def survey_step(rows: Rows, settings: TransformSettings, digests: bool = False) -> SurveyRows:
+    """The pass over all rows that training begins with; it can find the files' digests too."""
+    _check_width(rows, len(rows.features))
+    size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features))
+    return SurveyRows(size, settings.seed, settings.na, settings.categorical, digests)
+
+
+def train(
+    rows: Rows,
+    survey: Survey,
+    settings: TransformSettings,
+    progress: ShareDone = lambda share: None,
+) -> Trained:
+    """Learn to tell labeled from unlabeled rows, on a sample where there are many."""
+    profiler, labeled, others = survey.profiler, survey.labeled, survey.others
+    counts = (others.seen - survey.negatives, labeled.seen, survey.negatives)
+    check_sizes(rows.names_of_sets, counts, named=rows.named_sets)
+    profiler.finish(rows)
+    others.cut(others.size - len(labeled))
+    encoding, notices = profiler.encoding()
+    trained = partial(Trained, counts=counts, columns=profiler.summary(), digests=survey.digests)
+    scorer = partial(
+        HonestScorer,
+        files=_files(rows, survey.seen),
+        sets=rows.sets,
+        group_column=rows.group_column,
+    )
+    if _is_score(encoding, settings):
+        as_it_is = scorer(
+            model=_column_as_score(encoding, settings),
+            places=np.empty((0, 2), np.int64),
+            scores=np.empty(0),
+        )
+        return trained(scorer=as_it_is, notices=tuple(notices))
+    _check_width(rows, len(encoding.feature_names))
+    chunks = labeled.chunks + others.chunks
+    raw = np.concatenate([encoding.encode(chunk) for chunk in chunks])
+    scaling = fit_scaling(raw)
+    is_labeled = np.repeat([True, False], [len(labeled), len(others)])
+    names = _group_names(rows, chunks)
+    training = Training(scaling.apply(raw), is_labeled, _group_numbers(names))
+    sampled = len(is_labeled) < sum(counts)
+    fit, crossed = _fits(training, names if sampled else None, settings, progress)
+    turned = settings.labeled_negatives
+    model = ScoreModel(encoding, settings.classifier, scaling, fit.model, labeled_negatives=turned)
+    places = np.concatenate([labeled.places, others.places])
+    scores = model.turned(fit.scores)
+    learned = scorer(model=model, places=places, scores=scores, cross_fit=crossed)
+    telling: tuple[str, ...] = ()
+    if settings.decoys:
+        telling = telling_features(training, fit.scores, encoding.feature_names)
+    notices += _odd_columns(encoding, raw, training)
+    return trained(scorer=learned, notices=tuple(notices), telling=telling)
+
+
+def _fits(
+    training: Training, groups: pa.Array | None, settings: TransformSettings, progress: ShareDone
+) -> tuple[Fit, CrossFit | None]:
+    """The fit and, where groups are named, those without the groups of each fold of them."""
+    fits = 1 if groups is None else FOLDS + 1
+
+    def fit_part(part: Training, done: int) -> Fit:
+        return CLASSIFIERS[settings.classifier].train(
+            part,
+            seed=settings.seed,
+            threads=settings.threads,
+            progress=lambda share: progress((done + share) / fits),
+        )
+
+    crossed = None if groups is None else cross_fit(training, groups, settings.seed, fit_part)
+    return fit_part(training, fits - 1), crossed
+
+
+def _check_width(rows: Rows, features: int) -> None:
+    """Stop, before it takes for ever, where there are too many features to learn from."""
+    if features > MAX_FEATURES:
+        raise InputError(
+            f"{rows.tables[0].name}: {features} features; a score can be learned from at most "
+            f"{MAX_FEATURES}: choose some with --features or --drop-columns, or condense them"
+        )
+
+
+def _files(rows: Rows, seen: Mapping[tuple[int, str], int]) -> tuple[tuple[TrainingFile, ...], ...]:
+    """The files of each table, given how many rows each was seen to have."""
+    tables = []
+    for position, table in enumerate(rows.tables):
+        files, first_row = [], 0
+        for shard in table.shards:
+            count = seen.get((position, shard.name), 0)
+            files.append(TrainingFile(os.path.basename(shard.name), first_row, count))
+            first_row += count
+        tables.append(tuple(files))
+    return tuple(tables)
+
+
+def check_sizes(
+    names: str | Sequence[str],
+    counts: Sequence[int] | IntArray,
+    missing: int = 0,
+    named: Collection[int] = (),
+) -> None:
+    """Stop where a set is too small to say anything; `names` are the file's, or each set's.
+
+    There need be no known negatives and, where there are, no unlabeled rows, unless these sets were
+    `named`. `missing` rows were not counted, as they have no score.
+    """
+    names = [names] * len(SETS) if isinstance(names, str) else names
+    for code in (LABELED, UNLABELED, NEGATIVE):
+        kind, count = SETS[code], counts[code]
+        optional = code == NEGATIVE or (code == UNLABELED and counts[NEGATIVE] > 0)
+        absent = count == 0 and optional and code not in named
+        if count < MIN_ROWS and not absent:
+            rows = f"{kind} rows with a score" if missing else f"{kind} rows"
+            raise InputError(f"{names[code]}: {count} {rows}; at least {MIN_ROWS} are needed")
+
+
+def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
+    """Whether the features are one numeric column, to be used as the score that it is."""
+    can = len(encoding.columns) == 1 and encoding.columns[0].kind == "number"
+    if settings.train is False and not can:
+        names = [column.name for column in encoding.columns]
+        if len(names) == 1:
+            raise InputError(f"column {names[0]!r} does not hold numbers and cannot be the score")
+        raise UsageError(
+            f"--no-transform takes one numeric column as the score, not {', '.join(names[:8])}; "
+            "choose it with --score-column"
+        )
+    as_is = can and settings.train is not True
+    if settings.skip_missing is not None and not as_is:
+        raise UsageError("--missing-score is for a score column; a transform copes with gaps")
+    if settings.lower_is_positive and not as_is:
+        raise UsageError("--lower-is-positive is for a score column; a transform learns its sign")
+    if as_is and settings.only_to_learn:
+        raise UsageError(
+            f"{settings.only_to_learn[0]} does nothing here: column {encoding.columns[0].name!r} "
+            "is used as the score, and no score is learned (--transform would)"
+        )
+    return as_is
+
+
+def _column_as_score(encoding: Encoding, settings: TransformSettings) -> ScoreModel:
+    return ScoreModel(
+        encoding,
+        lower_is_positive=settings.lower_is_positive,
+        skip_missing=settings.skip_missing is True,
+        labeled_negatives=settings.labeled_negatives,
+    )
+
+
+def _group_names(rows: Rows, chunks: list[Chunk]) -> pa.Array | None:
+    if rows.group_column is None:
+        return None
+    return pa.concat_arrays([rows.groups(chunk) for chunk in chunks])
+
+
+def _group_numbers(names: pa.Array | None) -> NDArray[np.int64] | None:
+    if names is None:
+        return None
+    return np.asarray(names.dictionary_encode().indices).astype(np.int64)
+
+
+def _odd_columns(encoding: Encoding, raw: NDArray[np.float64], training: Training) -> list[Notice]:
+    """Columns of the matrix, shape (n, d), in which a value stands apart or that leak labels."""
+    numbers = {column.name for column in encoding.columns if column.kind == "number"}
+    notices = []
+    for name, values in zip(encoding.feature_names, raw.T, strict=True):
+        if name in numbers and (found := lone_in_column(values, training.labeled)) is not None:
+            notices.append(LONE_VALUE(found.told(f"in column {name!r} the value")))
+    return [*notices, *_leaks(encoding, training)]
+
+
+def _leaks(encoding: Encoding, training: Training) -> list[Notice]:
+    """Features that alone tell labeled from unlabeled rows: more likely a leak than biology."""
+    notices = []
+    for name, values in zip(encoding.feature_names, training.features.T, strict=True):
+        labeled, unlabeled = (np.sort(values[training.labeled == of]) for of in (True, False))
+        below = [np.searchsorted(unlabeled, labeled, side).mean() for side in ("left", "right")]
+        auc = sum(below) / (2 * len(unlabeled))
+        if max(auc, 1 - auc) > LEAK_AUC:
+            notices.append(
+                LEAK(
+                    f"column {name!r} alone tells labeled from unlabeled rows (AUC {auc:.4f}); "
+                    "if it says how a row came to be labeled, leave it out with --drop-columns"
+                )
+            )
+    return notices

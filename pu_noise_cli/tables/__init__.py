@@ -1,0 +1,1 @@
+"""Tables and files in and out. May import errors, notices and numerics."""

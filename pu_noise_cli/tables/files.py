@@ -1,0 +1,283 @@
+"""Files in: what a name says of a file's format, its bytes, and documents read whole.
+
+Which other modules open files is in docs/architecture.md.
+
+Files of punoise's own: a zip of plain arrays and one JSON header, nothing that executes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import io
+import json
+import math
+import os
+import re
+import stat
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from .. import __version__
+from ..errors import InputError, MachineError, UsageError, of_system
+
+DELIMITERS = {"csv": ",", "tsv": "\t"}
+KINDS = (*DELIMITERS, "parquet", "pin")  # of tables, as --input-format names them
+SUFFIXES = {**{kind: kind for kind in KINDS}, "tab": "tsv", "txt": "txt"}  # and what they say
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+BGZIP = ".bgz"  # gzip in blocks, which is read and not written
+MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1": ".parquet"}
+BLOCK_BYTES = 1 << 22
+MAX_BYTES = 1 << 30  # of a file that is read whole
+MAX_UNPACKED = 1 << 24  # of a compressed document: a few bytes may unpack to any number
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file's format: its kind, and the compression around it.
+
+    The kind is one of KINDS, or txt, which is csv or tsv as the first row says.
+    """
+
+    kind: str
+    compression: str | None = None
+
+    @classmethod
+    def of(cls, name: str, kind: str | None = None) -> Format:
+        """The format that a file's name says; of which kind it is may be known."""
+        stem, compression = name, None
+        for suffix, codec in (*COMPRESSIONS.items(), (BGZIP, "gzip")):
+            if name.lower().endswith(suffix):
+                stem, compression = name[: -len(suffix)], codec
+        found = kind or SUFFIXES.get(Path(stem).suffix.lower().removeprefix("."))
+        if found is None or (found == "parquet" and compression):
+            raise UsageError(
+                f"{name}: cannot tell the format from the name; use .csv, .tsv, .tab or .txt (.gz "
+                "or .zst may follow) or .parquet; tables that are read may also be .bgz, and have "
+                "any name with --input-format"
+            )
+        return cls(found, compression)
+
+
+def says_pin(name: str) -> bool:
+    """Whether a name, or a pattern of names, says that a table is a .pin file."""
+    stem = name.lower()
+    for suffix in (*COMPRESSIONS, BGZIP):
+        stem = stem.removesuffix(suffix)
+    return stem.endswith(".pin")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file of a table, or a stream copied to a file of its own."""
+
+    name: str
+    format: Format
+    path: str
+    spool: BinaryIO | None = None  # the copy of a stream, which lives while this does
+
+    def open(self) -> pa.NativeFile:
+        """The bytes of the file from the start, decompressed."""
+        if self.format.compression:
+            return pa.CompressedInputStream(self._raw(), self.format.compression)
+        return self._raw()
+
+    def _raw(self) -> pa.NativeFile:
+        if self.spool is not None:
+            self.spool.seek(0)
+        return pa.OSFile(os.fsencode(self.path))  # a name need not be UTF-8
+
+    @cached_property
+    def num_rows(self) -> int | None:
+        """The number of rows, where the file says it: a Parquet file."""
+        if self.format.kind != "parquet":
+            return None
+        with input_errors(self.name):
+            return int(self.parquet().metadata.num_rows)
+
+    def parquet(self, coded: Sequence[str] = ()) -> Any:
+        """The Parquet file, some columns of which may be read as dictionaries of their values."""
+        import pyarrow.parquet as pq
+
+        return pq.ParquetFile(
+            self.open(), read_dictionary=list(coded), page_checksum_verification=True
+        )
+
+    @property
+    def size(self) -> int:
+        """Its bytes on disk."""
+        return os.stat(self.path).st_size
+
+    def sha256(self) -> str:
+        """The digest of the bytes as they lie on disk or came in."""
+        return self._sha256
+
+    def remember(self, digest: str) -> None:
+        """Its digest, which somebody else has found."""
+        self.__dict__["_sha256"] = digest
+
+    @cached_property
+    def _sha256(self) -> str:
+        digest = hashlib.sha256()
+        with input_errors(self.name), self._raw() as raw:
+            while block := raw.read(BLOCK_BYTES):
+                digest.update(block)
+        return digest.hexdigest()
+
+
+def magic_suffix(start: bytes) -> str | None:
+    """The suffix that a file with such a beginning should have."""
+    return next((suffix for magic, suffix in MAGIC.items() if start.startswith(magic)), None)
+
+
+@contextlib.contextmanager
+def input_errors(name: str) -> Iterator[None]:
+    """What a reader says of a file's bytes, as an error of that file or of the machine."""
+    try:
+        yield
+    except MemoryError as error:  # Arrow's is an ArrowException too
+        raise MachineError(f"{name}: out of memory") from error
+    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+        if (fault := of_system(name, error)) is not None:
+            raise fault from error
+        reason = str(error).split("\n")[0]
+        if "invalid utf8" in reason.lower() or isinstance(error, UnicodeDecodeError):
+            place = re.search(r"Row #(\d+)", reason)
+            where = f" in line {place[1]}" if place else ""
+            reason = f"text{where} is not UTF-8; convert it, e.g. with iconv -f LATIN1 -t UTF-8"
+        elif "straddling" in reason:
+            reason = f"a row is longer than {BLOCK_BYTES} bytes, or a quote is never closed"
+        elif "Parquet magic" in reason or "Parquet file size" in reason:
+            reason = "not a Parquet file"
+        raise InputError(f"{name}: {reason}") from error
+
+
+# ---- Documents
+
+
+def read_json(name: str) -> Any:
+    """A JSON document from a file, or `-` for standard input."""
+    raw = read_bytes(name).getvalue()
+    try:
+        if (suffix := magic_suffix(raw)) in COMPRESSIONS:
+            packed = pa.CompressedInputStream(pa.py_buffer(raw), COMPRESSIONS[suffix])
+            raw = packed.read(MAX_UNPACKED + 1)
+            if len(raw) > MAX_UNPACKED:
+                raise InputError(f"{name}: unpacks to more than {MAX_UNPACKED} bytes")
+        return json.loads(raw)
+    except (ValueError, RecursionError, OSError) as error:
+        if (fault := of_system(name, error)) is not None:
+            raise fault from error
+        reason = "too deep" if isinstance(error, RecursionError) else str(error)
+        raise InputError(f"{name}: not a JSON file ({reason[:200]})") from None
+
+
+def read_rule(name: str) -> Any:
+    """A rule of evidence: one that comes with the package by its name, or a file."""
+    for shipped in resources.files("pu_noise_cli.evidence").iterdir():
+        if shipped.name == f"{name}.json":
+            return json.loads(shipped.read_text())
+    return read_json(name)
+
+
+def read_bytes(name: str) -> io.BytesIO:
+    """A whole file in memory, or `-` for standard input."""
+    try:
+        if name == "-":
+            if sys.stdin is None:
+                raise UsageError("standard input is closed")
+            raw = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with open(name, "rb") as file:
+                if stat.S_ISCHR(os.fstat(file.fileno()).st_mode) and not file.isatty():
+                    raise UsageError(f"{name}: is a device")
+                raw = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise UsageError(f"{name}: no such file") from None
+    except OSError as error:
+        raise of_system(name, error) or UsageError(f"{name}: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the name
+        raise UsageError(f"{name}: {error}") from None
+    if len(raw) > MAX_BYTES:
+        raise InputError(f"{name}: has more than {MAX_BYTES} bytes")
+    return io.BytesIO(raw)
+
+
+Arrays = dict[str, NDArray[np.generic]]
+
+MAX_SHOWN = 60
+
+
+def write_archive(
+    file: BinaryIO, form: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> None:
+    """Write a header and arrays; equal ones give equal bytes."""
+    head = json.dumps({"format": form, "punoise_version": __version__, **header})
+    named: Arrays = {"header": np.frombuffer(head.encode(), np.uint8), **arrays}
+    np.savez(file, **named)  # type: ignore[arg-type]
+
+
+def read_archive(
+    name: str, file: BinaryIO, form: str, known: Callable[[str], bool]
+) -> tuple[dict[str, Any], Arrays]:
+    """Read an archive back; whatever is not one of this format is an input error.
+
+    `known` says of a name whether an array may have it. All that is read is checked against the
+    index and the size of the file first: the members are as they were written, not compressed.
+    """
+    kind = form.split("/")[0].removeprefix("punoise.")
+    try:
+        with zipfile.ZipFile(file) as stored:
+            arrays = {key: _array(raw) for key, raw in _members(stored, file, known)}
+        header = json.loads(bytes(arrays.pop("header")))
+        found = header["format"]
+    except MemoryError:
+        raise
+    except Exception as error:  # of zipfile, numpy, tokenize, json: there is no end to them
+        raise InputError(f"{name}: not a punoise {kind}") from error
+    if found != form:
+        shown = found[:MAX_SHOWN] if isinstance(found, str) else type(found).__name__
+        raise InputError(f"{name}: has format {shown!r}; this punoise reads {form!r}")
+    return header, arrays
+
+
+def _members(
+    stored: zipfile.ZipFile, file: BinaryIO, known: Callable[[str], bool]
+) -> Iterator[tuple[str, bytes]]:
+    """The arrays as bytes, by name, once the index has been looked at."""
+    infos = stored.infolist()
+    if sum(info.file_size for info in infos) > file.seek(0, os.SEEK_END):
+        raise ValueError("the members are larger than the file")
+    for info in infos:
+        key = info.filename.removesuffix(".npy")
+        if info.compress_type != zipfile.ZIP_STORED or not (key == "header" or known(key)):
+            raise ValueError(f"{info.filename} does not belong here")
+    if len({info.filename for info in infos}) < len(infos):
+        raise ValueError("a member appears twice")
+    for info in infos:
+        yield info.filename.removesuffix(".npy"), stored.read(info)
+
+
+def _array(raw: bytes) -> NDArray[Any]:
+    """An array in numpy's format, whose bytes must be just as many as its shape says."""
+    file = io.BytesIO(raw)
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise ValueError("an array of another version")
+    shape, by_column, dtype = np.lib.format.read_array_header_1_0(file)
+    if dtype.kind not in "biufU" or min(shape, default=0) < 0:
+        raise ValueError("an array of numbers or texts is wanted")
+    if math.prod(shape) * dtype.itemsize != len(raw) - file.tell():
+        raise ValueError("an array of another size")
+    numbers = np.frombuffer(raw, dtype, offset=file.tell())
+    return numbers.reshape(shape, order="F" if by_column else "C")
