@@ -6,6 +6,7 @@ import contextlib
 import errno
 import re
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 
 MAX_LINE = 2000  # characters; names and values may be of any length
 # what moves the cursor, reverses the text, or is no character
@@ -17,6 +18,29 @@ def printable(text: str) -> str:
     if len(text) > MAX_LINE:
         text = f"{text[:MAX_LINE]}..."
     return UNPRINTABLE.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+# ---- How options are spelled
+
+_IRREGULAR = {"table_format": "--format", "set_name": "--set"}
+_in_python: ContextVar[bool] = ContextVar("in_python", default=False)
+
+
+def option(name: str) -> str:
+    """How the caller spells an option: --drop-columns in a shell, drop_columns= in Python."""
+    if _in_python.get():
+        return f"{name}="
+    return _IRREGULAR.get(name) or "--" + name.replace("_", "-")
+
+
+@contextlib.contextmanager
+def python_spelling() -> Iterator[None]:
+    """Within it, messages name options as Python's keyword arguments."""
+    token = _in_python.set(True)
+    try:
+        yield
+    finally:
+        _in_python.reset(token)
 
 
 class PunoiseError(Exception):

@@ -1,13 +1,17 @@
-"""Warnings, which are data: a stable code and a sentence, with a meaning and a remedy to look up.
+"""Warnings, which are data: a stable code and a message, with a meaning and a remedy to look up.
 
-A kind of warning is declared where it is raised, and only there; the docs are checked against
-KINDS, and the report takes its explanations from it.
+notices.toml has the meaning and the remedy of every code; the report, the terminal and the
+reference page take them from there.
 """
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from importlib import resources
 from typing import NamedTuple
+
+from .errors import option
 
 
 class Notice(NamedTuple):
@@ -21,18 +25,19 @@ class Notice(NamedTuple):
 class Kind:
     """What all warnings of one code have in common."""
 
-    code: str
     meaning: str
     remedy: str
 
-    def __call__(self, message: str) -> Notice:
-        return Notice(self.code, message)
+
+class _Spelling(dict[str, str]):
+    def __missing__(self, name: str) -> str:
+        return option(name)
 
 
-KINDS: dict[str, Kind] = {}
-
-
-def declare(code: str, meaning: str, remedy: str) -> Kind:
-    """Declare a kind of warning."""
-    KINDS[code] = Kind(code, meaning, remedy)
-    return KINDS[code]
+def kinds() -> dict[str, Kind]:
+    """The meaning and the remedy of every code, with options as the caller spells them."""
+    text = resources.files(__package__).joinpath("notices.toml").read_text(encoding="utf-8")
+    return {
+        code: Kind(**{key: value.format_map(_Spelling()) for key, value in entry.items()})
+        for code, entry in tomllib.loads(text).items()
+    }

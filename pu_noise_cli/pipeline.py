@@ -29,7 +29,7 @@ from .prior.base import Samples, Settings, Shares
 from .prior.document import Prior
 from .prior.estimation import DEFAULT_METHOD, estimate_prior, needs_features, stated_prior
 from .proteomics.levels import LEVELS, PSMS, WriteMatchPosteriors, calibrated, levels, write_levels
-from .proteomics.matches import EACH_COUNTS, Confidence, Matches, check_decoys
+from .proteomics.matches import Confidence, Matches, check_decoys
 from .report.content import PosteriorCurve, content_of_run
 from .report.page import render
 from .scale.engine import Engine, begin, check_sharded_target
@@ -155,7 +155,7 @@ def _score(
     notices = trained.notices
     if settings.decoys:  # for whoever estimates from the scores
         message = "the scores are of matches, of which each counts, the best of a spectrum or not"
-        notices += (EACH_COUNTS(message),)
+        notices += (Notice("each-match-counts", message),)
     step = WriteScores(trained.scorer, notices)
     if scores_out is None:
         scored = engine.gather(step, rows, "score")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
-from ..notices import Notice, declare
+from ..notices import Notice
 from ..numerics import FloatArray, IntArray
 from ..prior.auto import DRAWS, believed
 from ..prior.base import Estimate, Interval, Settings
@@ -132,12 +132,6 @@ def width_foreseen(total: int, due: FloatArray, rows: IntArray, share: FloatArra
 METHOD = "verdicts"  # in place of a method, where α or β is that of verified rows
 SETS = ("unlabeled", "labeled")
 SIMULATED = 2000
-NOT_CALIBRATED = declare(
-    "posteriors-not-calibrated",
-    "The verdicts do not agree with the posteriors that the rows had when they were drawn.",
-    "Use posteriors made with the alpha and beta that the verdicts gave, and check what the method "
-    "assumes: are the labeled positives typical?",
-)
 
 
 class Verdict(NamedTuple):
@@ -242,10 +236,11 @@ class Audit:
         positive = sum(verdict.positive is True for verdict in self.known)
         expected = sum(verdict.posterior for verdict in self.known)
         return (
-            NOT_CALIBRATED(
+            Notice(
+                "posteriors-not-calibrated",
                 f"{positive} of {len(self.known)} verified rows are positive where the posteriors "
                 f"expected {expected:.1f}, or they are elsewhere among the strata: so far apart "
-                f"with probability {likely:.2g}"
+                f"with probability {likely:.2g}",
             ),
         )
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from ..notices import Notice, declare
+from ..notices import Notice
 from ..numerics import FloatArray, IntArray
 from ..prior.base import SMALLEST, Shares
 from ..scale.engine import Job, RowsDone
@@ -40,11 +40,7 @@ MAX_CELLS = 512
 AT_ONCE = 1 << 12  # rows whose weights are in memory
 NEARBY = 0.05  # the share of rows on either side over which variances are averaged
 POISSON = np.cumsum(np.exp(-1.0) / np.cumprod([1.0, *range(1, 12)]))  # P(at most 0, 1, ...)
-FEW_GROUPS = declare(
-    "few-groups",
-    "There are fewer than 20 groups, too few to tell how much rows of different groups differ.",
-    "Read the bounds as too narrow, or name a finer --group-column.",
-)
+
 ODD = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 
 
@@ -77,7 +73,7 @@ class GroupCopies:
         """A warning where there are too few groups to tell how much they differ."""
         if len(self.lowest) == ENOUGH:
             return ()
-        return (FEW_GROUPS(f"bounds rest on {len(self.lowest)} groups"),)
+        return (Notice("few-groups", f"bounds rest on {len(self.lowest)} groups"),)
 
     def sketches(self) -> tuple[Sketch, list[Sketch]]:
         """The sketch of the rows, and those of the copies that have rows of every set."""

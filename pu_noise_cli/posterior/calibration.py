@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from ..errors import UsageError
-from ..notices import Notice, declare
+from ..notices import Notice
 from ..numerics import FloatArray, IntArray, isotonic, smooth_logit
 from ..prior.base import SMALLEST, Shares
 from ..score.sketch import Sketch
@@ -22,18 +22,6 @@ MEAN_TOLERANCE = 0.005
 REPLICATES = 100
 AVERAGED = 20  # of the likely pairs of α and β, over which posteriors are averaged
 
-MEAN_OFF = declare(
-    "posterior-mean-off",
-    "The posteriors of the unlabeled rows do not average to alpha: alpha and the scores disagree.",
-    "Compare the methods with --method all. For a population with another share of positives, "
-    "use --target-alpha instead of another alpha.",
-)
-NOT_RICHER = declare(
-    "beta-not-above-alpha",
-    "The labeled rows are no richer in positives than the unlabeled ones. The method rests on "
-    "their being richer.",
-    "Check the labels, and that the two tables were not exchanged.",
-)
 
 # What is taken for granted of p(Y=1|x) as a function of the score, see _isotonic
 LOGITS = np.linspace(-12, 12, 321)  # the values that p may take
@@ -106,7 +94,7 @@ def _calibrated(
         alpha, beta, notices = shares.alpha, shares.beta, list[Notice]()
         if beta - alpha < SMALLEST:
             message = f"beta {beta:.4g} is not above alpha {alpha:.4g}: every posterior is alpha"
-            notices.append(NOT_RICHER(message))
+            notices.append(Notice("beta-not-above-alpha", message))
         if not shares.tell:
             p, lr = np.full(len(sketch.edges), float(alpha)), np.ones(len(sketch.edges))
             rho = lr
@@ -132,8 +120,13 @@ def _calibrated(
 def _turned(found: Calibration, sketch: Sketch, shares: Shares) -> Calibration:
     """A calibration for the class of the labeled rows, which are negatives, turned round."""
     notices = found.notices
-    if any(notice.code == NOT_RICHER.code for notice in notices):
-        notices = (NOT_RICHER("the labeled rows are no richer in negatives than the others"),)
+    if any(notice.code == "beta-not-above-alpha" for notice in notices):
+        notices = (
+            Notice(
+                "beta-not-above-alpha",
+                "the labeled rows are no richer in negatives than the others",
+            ),
+        )
     elif notices:
         notices = (mean_off(1 - _mean(found.posterior, found.population), shares.alpha),)
     with np.errstate(divide="ignore"):
@@ -160,9 +153,10 @@ def _population(sketch: Sketch, shares: Shares) -> FloatArray | IntArray:
 def mean_off(mean: float, alpha: float, unlabeled: bool = True) -> Notice:
     """The warning that posteriors do not average to α, over unlabeled rows or what is for them."""
     rows = "unlabeled rows" if unlabeled else "population"
-    return MEAN_OFF(
+    return Notice(
+        "posterior-mean-off",
         f"the posterior averages to {mean:.4f} over the {rows}, not to alpha {alpha:.4f}: "
-        "the scores do not agree with it"
+        "the scores do not agree with it",
     )
 
 

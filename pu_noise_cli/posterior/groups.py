@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ..errors import EstimationError, InputError, UsageError
 from ..evidence.strengths import NONE, Grading, Level
-from ..notices import Notice, declare
+from ..notices import Notice
 from ..numerics import BoolArray, FloatArray, IntArray
 from ..scale.engine import Engine, Job, RowsDone
 from ..score.model import HonestScorer
@@ -54,11 +54,6 @@ AT_MOST = MAX_GROUPS * 5 // 4  # that have a place for a while
 BUCKETS = 1 << 20  # of groups by a hash of their names, to find the large ones among too many
 COUNTED = {"n_labeled": LABELED, "n_unlabeled": UNLABELED, "n_negatives": NEGATIVE}
 ESTIMATED = ("alpha", "alpha_low", "alpha_high", "shift")
-MANY_GROUPS = declare(
-    "many-groups",
-    f"There are more than {MAX_GROUPS:,} groups, so the smallest share one estimate.",
-    "Check that the column of --by is the one you meant; ids are no groups.",
-)
 
 
 def _key(name: str) -> tuple[int, str]:
@@ -305,7 +300,7 @@ def estimate_groups(
         own = int(found.counts[1:].sum())
         share = own / max(int(found.counts.sum()), 1)
         message = f"--by {by}: {len(found.names)} groups, with {share:.0%} of the rows, are"
-        notices.append(MANY_GROUPS(f"{message} estimated one by one, all others as one"))
+        notices.append(Notice("many-groups", f"{message} estimated one by one, all others as one"))
     found = found.ordered()
     with engine.timed("pool"):
         pooled = pool(calibration, bins, found.counts, calibrator)

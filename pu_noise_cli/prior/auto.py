@@ -21,7 +21,7 @@ from importlib import resources
 
 import numpy as np
 
-from ..notices import Notice, declare
+from ..notices import Notice
 from ..numerics import FloatArray, isotonic
 from ..score.sketch import Sketch
 from .base import Estimate, Settings, corrected, register
@@ -175,11 +175,7 @@ DRAWS = 200
 FINER = 8  # times as many α on the grid where known negatives tell α/β
 PURITIES = tuple(i / 10 for i in range(10))  # for which the interval is told
 LEVEL = 0.95  # of the intervals
-CONTRADICTION = declare(
-    "assumption-contradicted",
-    "The scores all but rule out what was assumed of alpha, beta or the purity of the top.",
-    "Check --alpha-between, --beta-between and --purity; --purity 0 assumes nothing of the top.",
-)
+
 CONTRADICTED = 1e-3  # times as likely after the scores as before them: no longer believed
 
 
@@ -337,7 +333,7 @@ def _contradicted(before: Belief, after: Belief, weight: FloatArray) -> bool:
 
 
 def _contradiction(assumption: str) -> Notice:
-    return CONTRADICTION(f"the scores contradict that {assumption}")
+    return Notice("assumption-contradicted", f"the scores contradict that {assumption}")
 
 
 def _sensitivity(sketch: Sketch, settings: Settings, evidence: Evidence) -> list[list[float]]:

@@ -8,11 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ..notices import Kind, Notice, declare
+from ..notices import Notice
 from ..numerics import IntArray
-from ..posterior.calibration import NOT_RICHER
 from ..score.sketch import Sketch
-from ..tables.columns import LONE_VALUE, lone_value, wall
+from ..tables.columns import lone_value, wall
 from ..tables.rows import LABELED, NEGATIVE, UNLABELED
 from .base import Estimate, Shares
 
@@ -64,13 +63,13 @@ class Case:
         return self.auc >= 0.5 + 3 * self.spread
 
 
-_CHECKS: list[tuple[Kind, Check]] = []
+_CHECKS: list[tuple[str, Check]] = []
 
 
 def diagnose(case: Case) -> tuple[Notice, ...]:
     """The warnings that are due."""
-    found = ((of, check(case)) for of, check in _CHECKS)
-    due = (of(message) for of, message in found if message is not None)
+    found = ((code, check(case)) for code, check in _CHECKS)
+    due = (Notice(code, message) for code, message in found if message is not None)
     return (*missing_scores(case.sketch.missing), *due)
 
 
@@ -80,39 +79,25 @@ def diagnose_stated(sketch: Sketch, stated: Shares, learned: bool = False) -> tu
     estimate = Estimate(stated.of_labeled_class().alpha, stated.beta)
     case = Case(sketch.mirrored() if turned else sketch, estimate, {}, learned, turned)
     message = _reversed_scores(case)
-    return () if message is None else (REVERSED(message),)
-
-
-MISSING_SCORES = declare(
-    "missing-scores",
-    "Some rows have no score (--missing-score skip). They stay in the outputs without a posterior, "
-    "and count nowhere.",
-    "Alpha and beta are those of the rows that have a score: ask whether the others differ.",
-)
+    return () if message is None else (Notice("reversed-scores", message),)
 
 
 def missing_scores(rows: int) -> tuple[Notice, ...]:
     """The warning that so many rows have no score, if there are any."""
     if rows == 0:
         return ()
-    return (MISSING_SCORES(f"{rows} rows have no score, so they count nowhere"),)
+    return (Notice("missing-scores", f"{rows} rows have no score, so they count nowhere"),)
 
 
-def _check(of: Kind) -> Callable[[Check], Check]:
+def _check(code: str) -> Callable[[Check], Check]:
     def enter(check: Check) -> Check:
-        _CHECKS.append((of, check))
+        _CHECKS.append((code, check))
         return check
 
     return enter
 
 
-@_check(
-    declare(
-        "few-rows",
-        "One of the two tables has fewer than 100 rows, so chance alone moves the estimates a lot.",
-        "Rely on the intervals, not on the estimates; add rows if you can.",
-    )
-)
+@_check("few-rows")
 def _few_rows(case: Case) -> str | None:
     n_labeled, n_unlabeled = case.sketch.n_labeled, case.sketch.n_unlabeled
     if min(n_labeled, n_unlabeled) >= 100:
@@ -120,15 +105,7 @@ def _few_rows(case: Case) -> str | None:
     return f"{n_labeled} labeled and {n_unlabeled} unlabeled rows do not say much"
 
 
-@_check(
-    declare(
-        "indistinguishable",
-        "Labeled rows do not score higher than unlabeled ones. Then any share of positives fits, "
-        "and alpha cannot be told.",
-        "Do not use alpha. Add features that tell positives from negatives, or check that the "
-        "labeled table holds what it should.",
-    )
-)
+@_check("indistinguishable")
 def _indistinguishable(case: Case) -> str | None:
     if case.ranks_labeled_higher:
         return None
@@ -139,16 +116,7 @@ def _indistinguishable(case: Case) -> str | None:
     )
 
 
-REVERSED = declare(
-    "reversed-scores",
-    "Labeled rows score lower than unlabeled ones: the score seems to run the other way.",
-    "If low scores mean positive, run again with --score-column and --lower-is-positive; for a "
-    "scores file: --table scores.tsv --id-column id --label-column set --score-column score "
-    "--lower-is-positive.",
-)
-
-
-@_check(REVERSED)
+@_check("reversed-scores")
 def _reversed_scores(case: Case) -> str | None:
     if case.learned or case.auc >= 0.5 - 3 * case.spread:
         return None
@@ -165,15 +133,7 @@ def _reversed_scores(case: Case) -> str | None:
     )
 
 
-@_check(
-    declare(
-        "separable",
-        "The score tells labeled from unlabeled rows almost without error. Either hardly any "
-        "unlabeled row is positive, or a column gives away which table a row came from.",
-        "Look for a column that was filled in only for labeled rows (a date, a source, a count of "
-        "publications), leave it out with --drop-columns, and run again.",
-    )
-)
+@_check("separable")
 def _separable(case: Case) -> str | None:
     if case.sketch.auc <= 1 - 1e-3:
         return None
@@ -184,13 +144,7 @@ def _separable(case: Case) -> str | None:
     )
 
 
-@_check(
-    declare(
-        "tied-scores",
-        "Most rows share their score with many others, so the score can rank them only coarsely.",
-        "Use a finer score, for example one that is not rounded or cut into classes.",
-    )
-)
+@_check("tied-scores")
 def _tied_scores(case: Case) -> str | None:
     total = case.sketch.labeled + case.sketch.unlabeled
     share = total / total.sum()
@@ -200,23 +154,14 @@ def _tied_scores(case: Case) -> str | None:
     return f"{tied:.0%} of the rows share their score with at least 1 % of all rows"
 
 
-@_check(LONE_VALUE)
+@_check("lone-value")
 def _lone_score(case: Case) -> str | None:
     sketch = case.given or case.sketch
     found = lone_value(sketch.edges, sketch.counts)
     return None if found is None else found.told("the score")
 
 
-@_check(
-    declare(
-        "saturated-score",
-        "The highest scores do not tell more than those below: many rows tie at the very top, or "
-        "labeled rows are rarer there. Then negatives cannot be told from the best positives, and "
-        "alpha comes out too high.",
-        "Use a finer score, or learn one from several columns; state what you know "
-        "(--alpha-between), or verify some rows (punoise audit).",
-    )
-)
+@_check("saturated-score")
 def _saturated_score(case: Case) -> str | None:
     end = "lowest" if case.labeled_negatives else "highest"
     samples = case.sketch.without_negatives().counts[:, [LABELED, UNLABELED]]
@@ -257,31 +202,19 @@ def _rarer_at_the_top(counts: IntArray) -> tuple[float, float] | None:
     return None
 
 
-@_check(
-    declare(
-        "alpha-near-zero",
-        "Hardly any unlabeled row seems to be positive.",
-        "Read the interval: its upper end is what the data still allow.",
-    )
-)
+@_check("alpha-near-zero")
 def _alpha_near_zero(case: Case) -> str | None:
     alpha = case.shown.alpha
     return f"alpha {alpha:.4f} is near 0: hardly any positives" if alpha < 0.01 else None
 
 
-@_check(
-    declare(
-        "alpha-near-one",
-        "Nearly all unlabeled rows seem to be positive.",
-        "Read the interval: its lower end is what the data still allow.",
-    )
-)
+@_check("alpha-near-one")
 def _alpha_near_one(case: Case) -> str | None:
     alpha = case.shown.alpha
     return f"alpha {alpha:.4f} is near 1: hardly any negatives" if alpha > 0.99 else None
 
 
-@_check(NOT_RICHER)
+@_check("beta-not-above-alpha")
 def _beta_not_above_alpha(case: Case) -> str | None:
     alpha, beta = case.estimate.alpha, case.estimate.beta
     if beta - alpha >= 0.05:
@@ -294,13 +227,7 @@ def _beta_not_above_alpha(case: Case) -> str | None:
     )
 
 
-@_check(
-    declare(
-        "refuted-by-auc",
-        "The score separates the two tables better than it could if alpha and beta were right.",
-        "Compare the methods with --method all; if you gave --beta yourself, check it.",
-    )
-)
+@_check("refuted-by-auc")
 def _refuted_by_auc(case: Case) -> str | None:
     alpha, beta, auc = case.estimate.alpha, case.estimate.beta, case.sketch.auc
     most = (1 + beta - alpha) / 2
@@ -312,13 +239,7 @@ def _refuted_by_auc(case: Case) -> str | None:
     )
 
 
-@_check(
-    declare(
-        "estimate-at-interval-edge",
-        "The estimate lies at the very end of its interval.",
-        "Quote the interval rather than the estimate.",
-    )
-)
+@_check("estimate-at-interval-edge")
 def _estimate_at_interval_edge(case: Case) -> str | None:
     alpha = case.shown.alpha
     low, high = case.shown.alpha_ci or (alpha, alpha)
@@ -327,14 +248,7 @@ def _estimate_at_interval_edge(case: Case) -> str | None:
     return f"alpha {alpha:.4f} lies on the edge of its interval [{low:.4f}, {high:.4f}]"
 
 
-@_check(
-    declare(
-        "wide-interval",
-        "The interval of alpha is wider than alpha itself, or than 0.4: much is left open.",
-        "Decide by the interval, not by the estimate. State what you know (--purity, "
-        "--alpha-between, --beta-between), or verify some rows (punoise audit).",
-    )
-)
+@_check("wide-interval")
 def _wide_interval(case: Case) -> str | None:
     alpha = case.shown.alpha
     low, high = case.shown.alpha_ci or (alpha, alpha)
@@ -343,13 +257,7 @@ def _wide_interval(case: Case) -> str | None:
     return f"alpha {alpha:.3f} may be anything from {low:.3f} to {high:.3f}"
 
 
-@_check(
-    declare(
-        "methods-disagree",
-        "Methods contradict each other beyond their intervals, so an assumption of one fails.",
-        "Look at the scores in the report; trust the method whose assumptions hold.",
-    )
-)
+@_check("methods-disagree")
 def _methods_disagree(case: Case) -> str | None:
     low, high = case.estimate.alpha_ci or (0.0, 1.0)
     against = [

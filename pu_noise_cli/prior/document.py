@@ -15,11 +15,10 @@ import numpy as np
 
 from .. import __version__
 from ..errors import EstimationError, InputError, UsageError
-from ..notices import Notice, declare
+from ..notices import Notice
 from ..numerics import FloatArray
 from ..score.sketch import Sketch
 from ..tables.files import read_json
-from .auto import CONTRADICTION
 from .base import Curve, Estimate, Interval, Shares
 
 T = TypeVar("T")
@@ -74,11 +73,6 @@ MISCALIBRATED = 0.01  # verdicts less likely than that contradict the posteriors
 MOST_METHODS = 50  # far more than there are: a document from elsewhere must not fill a page
 LITTLE = 0.005  # a share below which a lower end, or an assumption, is as good as none...
 FAR_BELOW = 0.1  # ... but a lower end only where it is below this part of the upper one
-OTHER_ROWS = declare(
-    "prior-of-other-rows",
-    "Alpha and beta were estimated from other rows than these.",
-    "Estimate them from these scores, unless you know that the shares are the same.",
-)
 
 
 def decimals(share: float, digits: int) -> str:
@@ -190,7 +184,7 @@ class Prior:
             f"the prior was estimated from {_listed(theirs)} scores with an AUC of "
             f"{self.auc_pu or 0:.4f}, these are {_listed(these)} with an AUC of {auc:.4f}"
         )
-        return replace(shares, of_these_rows=False), (OTHER_ROWS(message),)
+        return replace(shares, of_these_rows=False), (Notice("prior-of-other-rows", message),)
 
     def _has_auc(self, auc: float) -> bool:
         return self.auc_pu is not None and abs(self.auc_pu - auc) < 1e-9
@@ -353,7 +347,7 @@ class Prior:
     @property
     def contradicted(self) -> bool:
         """Whether the scores all but rule out something that was to be assumed."""
-        return any(notice.code == CONTRADICTION.code for notice in self.notices)
+        return any(notice.code == "assumption-contradicted" for notice in self.notices)
 
     def summary(self) -> list[str]:
         """The answer in a few lines of text; of several methods, a small table."""

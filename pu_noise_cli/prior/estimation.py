@@ -9,7 +9,7 @@ import numpy as np
 
 from ..audit.verdicts import METHOD, Audit, informed
 from ..errors import EstimationError, InputError, UsageError, printable
-from ..notices import Notice, declare
+from ..notices import Notice
 from ..score.sketch import Sketch
 from .base import ESTIMATORS, Estimate, Estimator, Interval, Samples, Settings, Shares, other_way
 from .bound import limits
@@ -19,21 +19,6 @@ from .document import CI_LEVEL, STATED, Prior
 DEFAULT_METHOD, CURVE_METHOD, TESTING_METHOD = "auto", "alphamax-n", "subclasses"
 REPLICATES = 100
 ANYTHING: Interval = (0.0, 1.0)
-ESTIMATION_FAILED = declare(
-    "estimation-failed",
-    "The input was fine but gave no estimate (--on-failure write).",
-    "The message says why; try another --method or more rows.",
-)
-BAD_INPUT = declare(
-    "bad-input",
-    "The input could not be used, so there is no estimate (--on-failure write).",
-    "The message names the file and the place; correct it and run again.",
-)
-UNUSED = declare(
-    "negatives-not-used",
-    "There are known negatives, and the chosen method cannot use them.",
-    "Use --method auto, or leave them out.",
-)
 
 
 def estimate_prior(
@@ -145,8 +130,8 @@ def stated_prior(
 
 def failed_prior(method: str, seed: int, error: Exception, sample: str | None) -> Prior:
     """The prior that is written where estimation or its input fails and a file is wanted."""
-    of = BAD_INPUT if isinstance(error, InputError) else ESTIMATION_FAILED
-    notices = (of(printable(str(error))),)
+    code = "bad-input" if isinstance(error, InputError) else "estimation-failed"
+    notices = (Notice(code, printable(str(error))),)
     answering = answering_method(method)
     return Prior(answering, seed, None, None, None, None, {}, notices, {}, sample=sample)
 
@@ -166,7 +151,12 @@ def _unused(sketch: Sketch, method: str) -> tuple[Notice, ...]:
     used = method not in ESTIMATORS or ESTIMATORS[method].negatives
     if used or not sketch.n_negative:
         return ()
-    return (UNUSED(f"{method} does not use the {sketch.n_negative} known negatives; auto does"),)
+    return (
+        Notice(
+            "negatives-not-used",
+            f"{method} does not use the {sketch.n_negative} known negatives; auto does",
+        ),
+    )
 
 
 def _said(answer: Estimate, estimates: Mapping[str, Estimate]) -> tuple[Notice, ...]:

@@ -10,16 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..notices import declare
+from ..notices import Notice
 from ..numerics import FloatArray, IntArray
 from ..score.sketch import Sketch
 from .base import Estimate, Settings, register
 
-NOT_CONVERGED = declare(
-    "not-converged",
-    "A method that improves its estimate step by step was stopped before it had settled.",
-    "Use another method, such as auto.",
-)
 TOLERANCE = 1e-7  # on the change of α and β in one EM step
 SHORT_RUN, LONG_RUN = 10, 300  # accelerated steps of each start, and of the best one thereafter
 VARIANCE_FLOOR = 1e-4  # of data of unit variance
@@ -100,8 +95,8 @@ def fit(data: Data, settings: Settings) -> Estimate:
     shares = best.alpha, best.beta
     if best.alpha > best.beta:  # component 1 is the one that the labeled rows have more of
         shares = (1 - best.alpha, 1 - best.beta) if beta is None else (beta, beta)
-    notice = NOT_CONVERGED(f"EM had not converged after {3 * LONG_RUN} steps")
-    return Estimate(*shares, converged=converged, notices=() if converged else (notice,))
+    unsettled = Notice("not-converged", f"EM had not converged after {3 * LONG_RUN} steps")
+    return Estimate(*shares, converged=converged, notices=() if converged else (unsettled,))
 
 
 def reversed_share(mixtures: Mixtures, data: Data) -> float:

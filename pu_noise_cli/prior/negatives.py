@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..notices import Notice, declare
+from ..notices import Notice
 from ..numerics import FloatArray, IntArray
 from ..score.sketch import Sketch
 from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED
@@ -23,13 +23,6 @@ NEGLIGIBLE = 15.0  # a log-likelihood that much below the highest is as good as 
 FLOOR = 1e-9  # of a likelihood, lest the rest of the belief is ruled out altogether
 TINY = 1e-300
 UNLIKELY = 1.75  # standard deviations of a misfit that fair negatives exceed 4 times in 100
-MISFIT = declare(
-    "negatives-not-typical",
-    "The unlabeled rows are no mixture of labeled rows and known negatives: the negatives do not "
-    "look like those among the unlabeled rows, or the labeled positives not like the positives.",
-    "Choose negatives as the unlabeled rows were chosen (same genes, same instrument), or leave "
-    "them out; the message says where they differ.",
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +74,12 @@ class Mixture:
         seen, due = self.counts[worst, code], expected[worst, code]
         low, high = self.scores[worst], self.scores[worst + 1]
         return (
-            MISFIT(
+            Notice(
+                "negatives-not-typical",
                 "the unlabeled rows are no mixture of labeled rows and known negatives (misfit "
                 f"{deviance:.0f}, {freedom} expected): between scores {low:.4g} and {high:.4g} "
                 f"there are {seen:.0f} {SETS[code]} rows, {'more' if seen > due else 'fewer'} "
-                f"than the {due:.0f} expected"
+                f"than the {due:.0f} expected",
             ),
         )
 

@@ -24,7 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..notices import Notice, declare
+from ..notices import Notice
 from ..numerics import BoolArray, FloatArray, IntArray
 from ..score.classifiers import Training
 from ..score.networks import networks
@@ -148,13 +148,6 @@ INTERCEPT, SPREAD, AUC, OPEN, MISFIT = -45.9, 1.58, 38.1, 5.74, 0.239
 # makes the sum right there, and all from the higher AUC on
 CHOSEN, OVERLAPPING, APART = 3.0, 0.90, 0.94
 WARN_FROM = 0.3  # log-odds
-NOT_TYPICAL = declare(
-    "labels-not-typical",
-    "Kinds of positives seem to be labeled at very unequal rates, so that alpha by other methods "
-    "than subclasses is too low.",
-    "Ask how the labeled rows were chosen. Use --method subclasses or, better, verify some "
-    "unlabeled rows (punoise audit).",
-)
 
 
 @dataclass(frozen=True)
@@ -360,9 +353,10 @@ def _warned(log_odds: float) -> tuple[Notice, ...]:
     if log_odds < WARN_FROM:
         return ()
     return (
-        NOT_TYPICAL(
+        Notice(
+            "labels-not-typical",
             "kinds of labeled rows seem to be labeled at rates that contradict each other, so "
-            "that they are no random sample of their class"
+            "that they are no random sample of their class",
         ),
     )
 

@@ -18,7 +18,7 @@ from ..numerics import FloatArray
 
 if TYPE_CHECKING:
     from ..pipeline import Analysis, Request
-from ..posterior.calibration import MEAN_OFF, Calibration, calibrate
+from ..posterior.calibration import Calibration, calibrate
 from ..posterior.table import Columns, WritePosteriors
 from ..prior.document import Prior
 from ..prior.estimation import estimate_prior
@@ -71,7 +71,7 @@ def calibrated(prior: Prior, sketch: Sketch) -> Calibration:
         return calibrate(sketch, shares)
     # they say it as they are: PEPs are not scaled, and average to α as nearly as a curve can
     found = calibrate(sketch, replace(shares, draws=(), of_these_rows=False), "spline")
-    return replace(found, notices=tuple(n for n in found.notices if n.code != MEAN_OFF.code))
+    return replace(found, notices=tuple(n for n in found.notices if n.code != "posterior-mean-off"))
 
 
 def write_levels(rows: Rows, found: Mapping[str, Confidence], folder: str) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..notices import Notice, declare
+from ..notices import Notice
 from ..numerics import BoolArray, FloatArray, IntArray
 from ..posterior.calibration import Calibration
 from ..prior.base import Estimate, Interval, Settings, register
@@ -33,21 +33,6 @@ MIXERS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], 
 LEAST = 1e-12  # of a PEP, whose odds must be finite
 LOW = 0.5  # the share of decoys whose scores are called low
 UNLIKELY = 2.5  # standard deviations between targets and decoys there
-NOT_TYPICAL = declare(
-    "decoys-not-typical",
-    "Decoys do not look like the wrong targets: the score tells them apart, so they do not count "
-    "wrong targets fairly.",
-    "Leave out the columns that the message names with --drop-columns if they say how a decoy was "
-    "made; else make decoys in another way, and keep only those that competed with targets.",
-)
-
-EACH_COUNTS = declare(
-    "each-match-counts",
-    "The scores are of peptide-spectrum matches, and estimates from them count each match, where "
-    "only the best of each spectrum should count.",
-    "Estimate from the matches themselves, as run does: estimate-prior --table search.pin. Where "
-    "spectra have one match each, add --beta 1 if decoys are certain.",
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,10 +144,11 @@ def check_decoys(matches: Matches, telling: Sequence[str]) -> tuple[Notice, ...]
     because = f"; they differ in {', '.join(telling)}" if telling else ""
     leave = f" (--drop-columns {','.join(telling)} leaves them out)" if telling else ""
     return (
-        NOT_TYPICAL(
+        Notice(
+            "decoys-not-typical",
             f"the lower scores have {decoys} decoys and only {targets} targets, where nearly all "
             "are wrong and as many of both should be: decoys can be told from wrong targets, and "
-            f"PEPs and q-values may be too low{because}{leave}"
+            f"PEPs and q-values may be too low{because}{leave}",
         ),
     )
 

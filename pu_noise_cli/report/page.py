@@ -19,7 +19,7 @@ from importlib.resources import files
 from typing import Any
 
 from .. import __version__
-from ..notices import KINDS, Kind
+from ..notices import Kind, kinds
 from ..prior.base import ESTIMATORS, Estimate, Interval, Settings
 from ..prior.document import Prior, lower_end, shown_share
 from ..prior.estimation import CURVE_METHOD
@@ -173,8 +173,8 @@ def cell(share: float | None, interval: Interval | None = None) -> str:
 
 def advice(code: str) -> str:
     """What a warning means and what to do about it; other versions may have codes of their own."""
-    unknown = Kind(code, "A warning of another version of punoise.", "See that version's README.")
-    found = KINDS.get(code, unknown)
+    unknown = Kind("A warning of another version of punoise.", "See that version's README.")
+    found = kinds().get(code, unknown)
     return f"<p>What it means: {escape(found.meaning)}</p><p>What to do: {escape(found.remedy)}</p>"
 
 

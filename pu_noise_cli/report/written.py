@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InputError
+from ..notices import Notice
 from ..numerics import FloatArray
-from ..posterior.calibration import MEAN_OFF, MEAN_TOLERANCE, Calibration, mean_off, posterior_at
+from ..posterior.calibration import MEAN_TOLERANCE, Calibration, mean_off, posterior_at
 from ..posterior.table import TARGET_ALPHA
 from ..score.sketch import Sketch
 from ..tables.columns import Column, Encoding
@@ -36,7 +37,7 @@ def as_written(
     if (np.diff(posterior) < -SAME).any():  # in one population it never falls as the score rises
         of_all = PosteriorCurve.of(calibration, bounds=bounds_on_posterior(calibration, seed))
         return calibration, replace(of_all, rows_by_group=True)
-    notices = [notice for notice in calibration.notices if notice.code != MEAN_OFF.code]
+    notices = [notice for notice in calibration.notices if notice.code != "posterior-mean-off"]
     lr = calibration.lr
     if target_alpha is not None:
         with np.errstate(divide="ignore"):
@@ -46,7 +47,12 @@ def as_written(
         rows = calibration.population
         mean = float(posterior @ rows / rows.sum())
         if abs(mean - alpha) > MEAN_TOLERANCE:
-            notices.append(MEAN_OFF(f"{base_name(table.name)}: {mean_off(mean, alpha).message}"))
+            notices.append(
+                Notice(
+                    "posterior-mean-off",
+                    f"{base_name(table.name)}: {mean_off(mean, alpha).message}",
+                )
+            )
     written = replace(
         calibration,
         notices=tuple(notices),

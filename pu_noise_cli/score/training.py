@@ -25,10 +25,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
-from ..notices import Notice, declare
+from ..notices import Notice
 from ..numerics import IntArray
 from ..scale.engine import Job, RowsDone, ShareDone
-from ..tables.columns import LONE_VALUE, Encoding, Profiler, lone_in_column
+from ..tables.columns import Encoding, Profiler, lone_in_column
 from ..tables.reading import Table
 from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, Chunk, Rows
 from .classifiers import CLASSIFIERS, Fit, Training
@@ -236,12 +236,6 @@ MIN_ROWS = 20
 MAX_TRAIN_VALUES = 1 << 25  # in the feature matrix: wide tables train on fewer rows
 MAX_FEATURES = 50_000
 LEAK_AUC = 0.9995
-LEAK = declare(
-    "leaking-column",
-    "One column alone tells the two tables apart.",
-    "If it says how a row came to be labeled, leave it out with --drop-columns; if it is real "
-    "biology, keep it.",
-)
 
 
 @dataclass(frozen=True)
@@ -450,7 +444,7 @@ def _odd_columns(encoding: Encoding, raw: NDArray[np.float64], training: Trainin
     notices = []
     for name, values in zip(encoding.feature_names, raw.T, strict=True):
         if name in numbers and (found := lone_in_column(values, training.labeled)) is not None:
-            notices.append(LONE_VALUE(found.told(f"in column {name!r} the value")))
+            notices.append(Notice("lone-value", found.told(f"in column {name!r} the value")))
     return [*notices, *_leaks(encoding, training)]
 
 
@@ -463,9 +457,10 @@ def _leaks(encoding: Encoding, training: Training) -> list[Notice]:
         auc = sum(below) / (2 * len(unlabeled))
         if max(auc, 1 - auc) > LEAK_AUC:
             notices.append(
-                LEAK(
+                Notice(
+                    "leaking-column",
                     f"column {name!r} alone tells labeled from unlabeled rows (AUC {auc:.4f}); "
-                    "if it says how a row came to be labeled, leave it out with --drop-columns"
+                    "if it says how a row came to be labeled, leave it out with --drop-columns",
                 )
             )
     return notices

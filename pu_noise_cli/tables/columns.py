@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import InputError
-from ..notices import Notice, declare
+from ..notices import Notice
 from ..numerics import FloatArray, IntArray
 from .rows import Chunk, Rows, as_text, shown
 
@@ -153,13 +153,6 @@ FAR = 5  # times as far from the others as these are from each other
 WALL_SHARE, WALL_ROWS, WALL_HEIGHT = 0.005, 10, 2  # of rows, and times the cells below it
 CELLS_BELOW = 5
 
-LONE_VALUE = declare(
-    "lone-value",
-    "Many rows have one and the same value, a whole number far from all others or the only one of "
-    "its sign, as -1 or 0 where a value is missing.",
-    "If it means a missing value, say so: --na -1, and --missing-score skip where it is a score.",
-)
-
 
 class Lone(NamedTuple):
     """A value at one end that stands apart."""
@@ -235,17 +228,6 @@ def wall(counts: IntArray) -> NDArray[np.float64] | None:
     return np.asarray(shares[-1])
 
 
-IDENTIFIER_LIKE = declare(
-    "identifier-like-column",
-    "A text column is different in nearly every row, like a name. A score can learn nothing from "
-    "it.",
-    "Name it with --id-column, or leave it out with --drop-columns.",
-)
-UNUSED_NA = declare(
-    "na-not-found",
-    "A text that was to mean a missing value (--na) is in none of the feature columns.",
-    "Check how the table writes missing values.",
-)
 NUMERIC_SHARE = 0.9  # of the values read as numbers: the column is numeric
 MIN_LEVEL_ROWS, MAX_LEVELS = 10, 64  # rarer categories, or further ones, are pooled
 MAX_COUNTED_LEVELS = 1 << 16
@@ -544,7 +526,7 @@ class Profiler:
         """How the columns enter the matrix, once all rows have been added."""
         columns = []
         notices = [
-            UNUSED_NA(f"--na {shown(text)}: no value of any feature column is that")
+            Notice("na-not-found", f"--na {shown(text)}: no value of any feature column is that")
             for text in sorted(self.unseen_na)
         ]
         for name, profiles in self.profiles.items():
@@ -562,9 +544,10 @@ class Profiler:
             columns.append(Column(name, kind, missing, kept, len(kept) < len(counts)))
             if not kept or len(counts) > values / 2:
                 notices.append(
-                    IDENTIFIER_LIKE(
+                    Notice(
+                        "identifier-like-column",
                         f"column {shown(name)} has {len(counts)} distinct texts in {values} rows "
-                        "and tells little; is it an id (--id-column) or a group?"
+                        "and tells little; is it an id (--id-column) or a group?",
                     )
                 )
         return Encoding(tuple(columns), self.na), notices
