@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, TypeVar
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -163,7 +164,53 @@ def input_errors(name: str) -> Iterator[None]:
         raise InputError(f"{name}: {reason}") from error
 
 
-# ---- Documents
+# ---- Documents: JSON whose keys are the fields of a msgspec.Struct
+
+Document = TypeVar("Document", bound=msgspec.Struct)
+Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+def read_document(name: str, kind: type[Document]) -> Document:
+    """Read a document from a file and check all of it."""
+    return parse_document(name, read_json(name), kind)
+
+
+def parse_document(name: str, value: Any, kind: type[Document]) -> Document:
+    """Check a JSON value against a Struct; an input error names the file and the place.
+
+    The default of the field `schema`, if there is one, must be stated in the document. Numbers
+    must be finite. Lone surrogates, which JSON can escape, become text.
+    """
+    defaults = {field.name: field.default for field in msgspec.structs.fields(kind)}
+    schema = defaults.get("schema", kind.__name__)
+    stated = value.get("schema") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or ("schema" in defaults and stated != schema):
+        raise InputError(f"{name}: not a {schema} document")
+    try:
+        return msgspec.convert(_portable(value, "$"), kind)
+    except (ValueError, RecursionError) as error:
+        reason = "too deep" if isinstance(error, RecursionError) else str(error)[:200]
+        raise InputError(f"{name}: not a valid {schema} document ({reason})") from None
+
+
+def _portable(value: Any, place: str) -> Any:
+    """The same value in Unicode text and finite numbers."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is not a finite number - at `{place}`")
+    if isinstance(value, list):
+        return [_portable(item, f"{place}[{i}]") for i, item in enumerate(value)]
+    if isinstance(value, dict):
+        return {_portable(k, place): _portable(v, f"{place}.{k}") for k, v in value.items()}
+    return value
+
+
+def document(value: msgspec.Struct) -> dict[str, Any]:
+    """The JSON object of a document, its keys in the order of the fields."""
+    fields: dict[str, Any] = msgspec.to_builtins(value)
+    return fields
 
 
 def read_json(name: str) -> Any:

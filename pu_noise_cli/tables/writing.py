@@ -553,6 +553,6 @@ def _json(value: Any, newline: str) -> str:
     if isinstance(value, dict) and value:
         items = (f"{json.dumps(k)}: {_json(v, inner)}" for k, v in value.items())
         return "{" + inner + f",{inner}".join(items) + newline + "}"
-    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+    if isinstance(value, list | tuple) and any(isinstance(v, dict | list | tuple) for v in value):
         return "[" + inner + f",{inner}".join(_json(item, inner) for item in value) + newline + "]"
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
