@@ -1,10 +1,9 @@
-"""Isotonic regression: scipy's, whose import would take longer than most commands' work.
-
-Penalised splines (Eilers and Marx 1996): a curve through shares, as smooth as AIC says.
-"""
+"""Numerical functions that several rooms share; imports nothing of the package."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from hashlib import blake2b
 from statistics import NormalDist
 
 import numpy as np
@@ -13,16 +12,85 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+HashArray = NDArray[np.uint64]
 Matrix = NDArray[np.float32]
 
 
-def isotonic(
-    values: FloatArray, weights: NDArray[np.number]
-) -> tuple[FloatArray, NDArray[np.int64]]:
-    """The non-decreasing fit by weighted least squares, shape (n,), and where its blocks start.
+# ---- Probabilities, odds and logits
+
+
+def expit(logit: FloatArray) -> FloatArray:
+    """The logistic function, the inverse of `logit`."""
+    return np.asarray(1 / (1 + np.exp(-logit)))
+
+
+def logit(p: FloatArray) -> FloatArray:
+    """The log-odds of probabilities, infinite at 0 and 1."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(p) - np.log1p(-p))
+
+
+def odds(p: FloatArray) -> FloatArray:
+    """The odds of probabilities, infinite at 1."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(p / (1 - p))
+
+
+# ---- Ranks and bins of sorted, weighted values
+
+
+def mid_ranks(weights: FloatArray | IntArray) -> FloatArray:
+    """The weight below the middle of each value, along the last axis; shape as the weights'."""
+    return np.asarray(np.cumsum(weights, axis=-1) - weights / 2)
+
+
+def relative_mid_ranks(weights: FloatArray | IntArray) -> FloatArray:
+    """Mid-ranks as fractions of the total weight, within (0, 1); shape (n,)."""
+    return np.asarray(mid_ranks(weights) / weights.sum())
+
+
+def bin_starts(position: FloatArray) -> IntArray:
+    """The index of the first value of each bin [i, i + 1) of non-decreasing positions."""
+    return np.flatnonzero(np.diff(np.floor(position), prepend=-1.0))
+
+
+# ---- Hashes
+
+GOLDEN_RATIO = np.uint64(0x9E3779B97F4A7C15)  # the increment of splitmix64
+
+
+def splitmix64(state: HashArray) -> HashArray:
+    """Pseudo-random 64-bit numbers from the states of splitmix64 (Steele et al. 2014)."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        state = (state ^ (state >> np.uint64(shift))) * np.uint64(factor)
+    return state ^ (state >> np.uint64(31))
+
+
+def hash_texts(texts: Iterable[str]) -> HashArray:
+    """A 64-bit number for each text, the same on every machine; shape (n,)."""
+    digests = (blake2b(text.encode(), digest_size=8).digest() for text in texts)
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+
+
+# ---- Isotonic regression
+
+
+def isotonic(values: FloatArray, weights: NDArray[np.number]) -> tuple[FloatArray, IntArray]:
+    """Fit non-decreasing values by weighted least squares.
 
     Pool adjacent violators, in the order of Busing (2022, algorithm 1): a block takes in all later
-    values below its mean, then all earlier blocks above it.
+    values below its mean, then all earlier blocks above it. scipy has the same function, but its
+    import takes longer than most commands.
+
+    Parameters
+    ----------
+    values, weights : shape (n,)
+
+    Returns
+    -------
+    fitted : shape (n,)
+    starts : shape (blocks,)
+        The index of the first value of each block of equal fitted values.
     """
     x, w = values.tolist(), weights.astype(np.float64).tolist()
     means, masses, starts = [x[0]], [w[0]], [0]
@@ -54,82 +122,77 @@ def isotonic(
     return np.repeat(means, np.diff(blocks, append=len(x))), blocks
 
 
-BINS = 300  # of equal numbers of rows
-PIECES = 30  # of the curve, of equal length
-PENALTIES = 10.0 ** np.arange(4, -3.5, -0.5)  # from a straight line on
-STEPS = 30  # of Newton's
-MOST = 30.0  # of a logit
-RIDGE = 1e-8  # lest pieces without rows leave the curve open
+# ---- Penalized splines (Eilers and Marx 1996)
+
+SPLINE_BINS = 300  # of equal numbers of rows
+SPLINE_PIECES = 30  # of equal length
+PENALTIES = 10.0 ** np.arange(4, -3.5, -0.5)  # from a nearly straight line on
+NEWTON_STEPS = 30
+MAX_LOGIT = 30.0
+RIDGE = 1e-8  # determines the coefficients of pieces without rows
 
 
-def smooth_logit(some: IntArray, rows: IntArray) -> FloatArray:
-    """The logit of the share of some rows among those of each cell, both of shape (cells,).
+def smooth_logit(successes: IntArray, rows: IntArray) -> FloatArray:
+    """The logit of the fraction of successes as a smooth function of the rank.
 
-    It is a curve over the normal quantile of the rank, so that only the order of the cells matters.
-    Where there are no rows, it goes on as it is next to there.
+    The function is a penalized spline over the normal quantile of the rank, so that only the order
+    of the cells matters; AIC chooses the penalty. Cells without rows interpolate their neighbors.
+
+    Parameters
+    ----------
+    successes, rows : shape (cells,)
+
+    Returns
+    -------
+    logit : shape (cells,)
     """
-    there = rows > 0
-    starts = _starts(rows[there])
-    n = np.add.reduceat(rows[there], starts).astype(np.float64)
-    y = np.add.reduceat(some[there], starts).astype(np.float64)
-    place = _quantiles(n)
-    fitted = _best(_basis(place), y, n)
-    return np.interp(_mid_ranks(rows), _mid_ranks(n), fitted)
+    occupied = rows > 0
+    starts = bin_starts(relative_mid_ranks(rows[occupied]) * SPLINE_BINS)
+    n = np.add.reduceat(rows[occupied], starts).astype(np.float64)
+    y = np.add.reduceat(successes[occupied], starts).astype(np.float64)
+    ranks = relative_mid_ranks(n)
+    quantiles = np.array([NormalDist().inv_cdf(rank) for rank in ranks])
+    fitted = _fit_spline(_spline_basis(quantiles), y, n)
+    return np.interp(relative_mid_ranks(rows), ranks, fitted)
 
 
-def _starts(rows: IntArray) -> IntArray:
-    """The first cell of each bin."""
-    middle = _mid_ranks(rows)
-    return np.flatnonzero(np.diff(np.floor(middle * BINS), prepend=-1.0))
-
-
-def _mid_ranks(rows: IntArray | FloatArray) -> FloatArray:
-    """The middle rank of the rows of each cell as a share of all, within (0, 1)."""
-    return np.asarray((np.cumsum(rows) - rows / 2) / rows.sum())
-
-
-def _quantiles(rows: FloatArray) -> FloatArray:
-    normal = NormalDist()
-    return np.array([normal.inv_cdf(rank) for rank in _mid_ranks(rows)])
-
-
-def _basis(place: FloatArray) -> FloatArray:
-    """Cubic B-splines at places, in order, shape (places, PIECES + 3)."""
-    width = max((place[-1] - place[0]) / PIECES, np.finfo(np.float64).tiny)
-    u = (place - place[0]) / width
-    piece = np.minimum(u.astype(np.int64), PIECES - 1)
+def _spline_basis(x: FloatArray) -> FloatArray:
+    """Cubic B-splines at increasing x, shape (points, SPLINE_PIECES + 3)."""
+    width = max((x[-1] - x[0]) / SPLINE_PIECES, np.finfo(np.float64).tiny)
+    u = (x - x[0]) / width
+    piece = np.minimum(u.astype(np.int64), SPLINE_PIECES - 1)
     t = u - piece
     parts = [(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3]
-    basis = np.zeros((len(place), PIECES + 3))
+    basis = np.zeros((len(x), SPLINE_PIECES + 3))
     for i, part in enumerate(parts):
-        basis[np.arange(len(place)), piece + i] = part / 6
+        basis[np.arange(len(x)), piece + i] = part / 6
     return basis
 
 
-def _best(basis: FloatArray, y: FloatArray, n: FloatArray) -> FloatArray:
-    """The fitted logits, shape (places,), with the penalty on bends that has the lowest AIC."""
-    bends = np.diff(np.eye(basis.shape[1]), 2, axis=0)
-    share = (y.sum() + 0.5) / (n.sum() + 1)
-    theta = np.full(basis.shape[1], np.log(share / (1 - share)))
-    best, lowest = basis @ theta, np.inf
+def _fit_spline(basis: FloatArray, y: FloatArray, n: FloatArray) -> FloatArray:
+    """The fitted logits, shape (points,), with the second-difference penalty of lowest AIC."""
+    differences = np.diff(np.eye(basis.shape[1]), 2, axis=0)
+    mean = (y.sum() + 0.5) / (n.sum() + 1)
+    theta = np.full(basis.shape[1], np.log(mean / (1 - mean)))
+    best, lowest_aic = basis @ theta, np.inf
+
+    def fitted(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Probabilities, shape (points,), and the Fisher information on the coefficients."""
+        p = 1 / (1 + np.exp(-(basis @ theta).clip(-MAX_LOGIT, MAX_LOGIT)))
+        return p, (basis.T * (n * p * (1 - p))) @ basis
+
     for penalty in PENALTIES:
-        rough = penalty * bends.T @ bends + RIDGE * np.eye(len(theta))
-        for _ in range(STEPS):
-            p, information = _expected(basis, theta, n)
+        roughness = penalty * differences.T @ differences + RIDGE * np.eye(len(theta))
+        for _ in range(NEWTON_STEPS):
+            p, information = fitted(theta)
             before = theta
-            slope = basis.T @ (y - n * p) - rough @ theta
-            theta = theta + np.linalg.solve(information + rough, slope).clip(-2, 2)
+            slope = basis.T @ (y - n * p) - roughness @ theta
+            theta = theta + np.linalg.solve(information + roughness, slope).clip(-2, 2)
             if np.abs(theta - before).max() < 1e-6:
                 break
-        p, information = _expected(basis, theta, n)
+        p, information = fitted(theta)
         deviance = -2 * (y @ np.log(p) + (n - y) @ np.log1p(-p))
-        freedom = np.trace(np.linalg.solve(information + rough, information))
-        if deviance + 2 * freedom < lowest:
-            best, lowest = basis @ theta, deviance + 2 * freedom
-    return np.asarray(best.clip(-MOST, MOST))
-
-
-def _expected(basis: FloatArray, theta: FloatArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The share that a curve gives each place, and the information on its coefficients."""
-    p = 1 / (1 + np.exp(-(basis @ theta).clip(-MOST, MOST)))
-    return p, (basis.T * (n * p * (1 - p))) @ basis
+        freedom = np.trace(np.linalg.solve(information + roughness, information))
+        if deviance + 2 * freedom < lowest_aic:
+            best, lowest_aic = basis @ theta, deviance + 2 * freedom
+    return np.asarray(best.clip(-MAX_LOGIT, MAX_LOGIT))

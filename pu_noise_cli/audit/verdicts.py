@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
 from ..notices import Notice
-from ..numerics import FloatArray, IntArray
+from ..numerics import FloatArray, IntArray, mid_ranks
 from ..prior.auto import DRAWS, believed
 from ..prior.base import Estimate, Interval, Settings
 from ..prior.belief import GOLDEN, Belief
@@ -105,7 +105,7 @@ def stratify(posterior: FloatArray, rows: IntArray) -> tuple[IntArray, FloatArra
     due = rows / rows.sum()
     if doubt.sum() > 0:
         due = GUIDED * doubt / doubt.sum() + (1 - GUIDED) * due
-    stratum = np.minimum(((np.cumsum(due) - due / 2) * STRATA).astype(int), STRATA - 1)
+    stratum = np.minimum((mid_ranks(due) * STRATA).astype(int), STRATA - 1)
     seen = stratum[rows > 0]
     stratum = np.searchsorted(np.unique(seen), stratum).clip(0, len(np.unique(seen)) - 1)
     return np.asarray(stratum, np.int64), np.bincount(stratum, due).astype(np.float64)

@@ -8,7 +8,6 @@ each other, and their counts add up. Counts are kept on the coarse grid of a sma
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +15,18 @@ import numpy as np
 import pyarrow as pa
 
 from ..notices import Notice
-from ..numerics import FloatArray, IntArray
+from ..numerics import (
+    GOLDEN_RATIO,
+    FloatArray,
+    HashArray,
+    IntArray,
+    expit,
+    hash_texts,
+    mid_ranks,
+    odds,
+    relative_mid_ranks,
+    splitmix64,
+)
 from ..prior.base import SMALLEST, Shares
 from ..scale.engine import Job, RowsDone
 from ..score.model import HonestScorer
@@ -26,7 +36,6 @@ from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, Chunk, Rows, SetAr
 from .calibration import (
     LOGITS,
     Calibration,
-    _odds,
     calibrate,
     chain,
     posterior_at,
@@ -41,21 +50,19 @@ AT_ONCE = 1 << 12  # rows whose weights are in memory
 NEARBY = 0.05  # the share of rows on either side over which variances are averaged
 POISSON = np.cumsum(np.exp(-1.0) / np.cumprod([1.0, *range(1, 12)]))  # P(at most 0, 1, ...)
 
-ODD = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
-
 
 @dataclass(frozen=True, eq=False)
 class GroupCopies:
     """The rows by score, as they are and in each copy: a sketch with a column for each of them."""
 
     wide: Sketch  # of counts of shape (cells, (1 + COPIES) * sets)
-    lowest: IntArray  # digests of groups, the lowest of them all: that there are at least so many
+    lowest: HashArray  # digests of groups, the lowest of them all: that there are at least so many
 
     @classmethod
     def of_rows(cls, scores: FloatArray, sets: SetArray, groups: pa.Array) -> GroupCopies:
         """The copies of rows with finite scores; all of shape (n,)."""
         coded = groups.dictionary_encode()
-        digests = _digests(coded.dictionary.to_pylist())
+        digests = hash_texts(coded.dictionary.to_pylist())
         weights, group = _weights(digests), np.asarray(coded.indices)
         slices = [slice(first, first + AT_ONCE) for first in range(0, len(scores), AT_ONCE)]
         parts = [_part(scores[rows], sets[rows], weights[group[rows]]) for rows in slices]
@@ -96,24 +103,17 @@ def _part(scores: FloatArray, sets: SetArray, weights: IntArray) -> Sketch:
     return Sketch.merge([Sketch(scores, counts.reshape(len(scores), -1))], MAX_CELLS)
 
 
-def _digests(names: list[str]) -> IntArray:
-    """A number for each group."""
-    digests = (hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
-    return np.frombuffer(b"".join(digests), "<i8").astype(np.int64)
-
-
-def _weights(digests: IntArray) -> IntArray:
+def _weights(digests: HashArray) -> IntArray:
     """How often each group is in the rows themselves, which is once, and in each copy."""
-    bits = digests.astype(np.uint64)[:, None] + np.arange(1, COPIES + 1, dtype=np.uint64) * ODD[0]
-    for shift, odd in ((30, ODD[1]), (27, ODD[2])):  # splitmix64
-        bits = (bits ^ (bits >> np.uint64(shift))) * odd
-    uniform = (bits ^ (bits >> np.uint64(31))) / 2.0**64
+    states = digests[:, None] + np.arange(1, COPIES + 1, dtype=np.uint64) * GOLDEN_RATIO
+    uniform = splitmix64(states) / 2.0**64
     drawn = np.searchsorted(POISSON, uniform, side="right")
     return np.column_stack([np.ones(len(digests), np.int64), drawn])
 
 
-_WIDTH = (1 + COPIES) * len(SETS)
-NO_GROUPS = GroupCopies(Sketch(np.empty(0), np.empty((0, _WIDTH), np.int64)), np.empty(0, np.int64))
+NO_GROUPS = GroupCopies(
+    Sketch(np.empty(0), np.empty((0, _WIDTH), np.int64)), np.empty(0, np.uint64)
+)
 
 
 def widening(calibration: Calibration, copies: GroupCopies, seed: int) -> FloatArray:
@@ -134,7 +134,7 @@ def _variance(whole: Sketch, drawn: list[Sketch], shares: Shares) -> FloatArray:
     found = [calibrate(copy, shares) for copy in drawn]
     logs = [np.log(one.lr[one.sketch.cells_of(whole.scores)]) for one in found]
     variance, rows = np.var(logs, axis=0), whole.counts.sum(1)
-    place = (np.cumsum(rows) - rows / 2) / rows.sum()
+    place = relative_mid_ranks(rows)
     low, high = (np.searchsorted(place, place + side * NEARBY) for side in (-1, 1))
     sums, weights = (np.append(0.0, np.cumsum(v)) for v in (variance * rows, rows))
     return np.asarray((sums[high] - sums[low]) / (weights[high] - weights[low]))
@@ -206,7 +206,7 @@ class Bounds:
             low, high = (np.where(np.isnan(w), b, w) for w, b in zip(wider, bounds, strict=True))
             return _around(estimate, (low, high))
 
-        low, high = pair(_odds(calibration.posterior), (_odds(self.own[0]), _odds(self.own[1])))
+        low, high = pair(odds(calibration.posterior), (odds(self.own[0]), odds(self.own[1])))
         own = posterior_at(low, 0.5), posterior_at(high, 0.5)  # odds are ratios at even odds
         return Bounds(pair(calibration.lr, self.lr), own)
 
@@ -302,7 +302,7 @@ def _credible(calibration: Calibration) -> Bounds:
             beliefs.append(_Belief(paths.chance[:, i], own, own - float(np.log(prior_odds))))
     low, high = map(paths.by_cell, _quantiles(beliefs, [belief.lr for belief in beliefs]))
     own_low, own_high = map(paths.by_cell, _quantiles(beliefs, [one.own for one in beliefs]))
-    return Bounds((np.exp(low), np.exp(high)), (_share(own_low), _share(own_high)))
+    return Bounds((np.exp(low), np.exp(high)), (expit(own_low), expit(own_high)))
 
 
 def _quantiles(beliefs: Sequence[_Belief], shifts: Sequence[float]) -> Pair:
@@ -310,15 +310,10 @@ def _quantiles(beliefs: Sequence[_Belief], shifts: Sequence[float]) -> Pair:
     grid = np.arange(LOGITS[0] + min(shifts), LOGITS[-1] + max(shifts) + 1e-9, np.diff(LOGITS)[0])
     below = np.zeros((len(beliefs[0].chance), len(grid)))
     for belief, shift in zip(beliefs, shifts, strict=True):
-        cumulated = np.cumsum(belief.chance, axis=1) - belief.chance / 2
-        for row, mine in zip(below, cumulated, strict=True):
+        for row, mine in zip(below, mid_ranks(belief.chance), strict=True):
             row += np.interp(grid, LOGITS + shift, mine, left=0, right=1) / len(beliefs)
     found = [[np.interp(q, row, grid) for row in below] for q in (1 - CREDIBLE, CREDIBLE)]
     return np.array(found[0]), np.array(found[1])
-
-
-def _share(logit: FloatArray) -> FloatArray:
-    return np.asarray(1 / (1 + np.exp(-logit)))
 
 
 def _bootstrapped(calibration: Calibration, copies: Sequence[Calibration]) -> Bounds:

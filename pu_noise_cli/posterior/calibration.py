@@ -13,7 +13,17 @@ import numpy as np
 
 from ..errors import UsageError
 from ..notices import Notice
-from ..numerics import FloatArray, IntArray, isotonic, smooth_logit
+from ..numerics import (
+    FloatArray,
+    IntArray,
+    bin_starts,
+    expit,
+    isotonic,
+    logit,
+    mid_ranks,
+    odds,
+    smooth_logit,
+)
 from ..prior.base import SMALLEST, Shares
 from ..score.sketch import Sketch
 from ..tables.rows import LABELED, NEGATIVE
@@ -75,7 +85,7 @@ def calibrate(sketch: Sketch, shares: Shares, calibrator: str = "isotonic") -> C
     ours = np.mean([copy.posterior_labeled for copy in copies], axis=0)
     p, _ = _posterior(plain.population, shares.alpha, shares.of_these_rows, _by_odds(p))
     ours, _ = _posterior(sketch.labeled, shares.beta, shares.of_these_rows, _by_odds(ours))
-    lr = _odds(p) * (1 - shares.alpha) / shares.alpha
+    lr = odds(p) * (1 - shares.alpha) / shares.alpha
     return replace(plain, posterior=p, lr=lr, posterior_labeled=ours)
 
 
@@ -103,7 +113,7 @@ def _calibrated(
             rows = _population(sketch, shares)
             p, mean = _posterior(rows, alpha, shares.of_these_rows, next(scaled))
             rho = low * (1 - p) + high * p
-            lr = _odds(p) * (1 - alpha) / alpha
+            lr = odds(p) * (1 - alpha) / alpha
             if abs(mean - alpha) > MEAN_TOLERANCE:
                 notices.append(mean_off(mean, alpha, bool(sketch.n_unlabeled)))
         yield Calibration(
@@ -181,9 +191,8 @@ def scale_of(
 
 def _by_odds(p: FloatArray) -> Callable[[float], FloatArray]:
     """A posterior as a function of the scale of its odds."""
-    with np.errstate(divide="ignore"):
-        logits = np.log(p) - np.log1p(-p)
-    return lambda scale: _expit(logits + np.log(scale))
+    logits = logit(p)
+    return lambda scale: expit(logits + np.log(scale))
 
 
 def _ratio_range(shares: Shares) -> tuple[float, float]:
@@ -209,10 +218,10 @@ class Chain:
 
         def scaled(p: FloatArray) -> Callable[[float], FloatArray]:
             p, _ = isotonic(p, self.rows)  # it decreases only where many rows insist on it
-            logits = self.by_cell(np.log(_odds(p)))
-            return lambda scale: _expit(logits + np.log(scale))
+            logits = self.by_cell(np.log(odds(p)))
+            return lambda scale: expit(logits + np.log(scale))
 
-        return [scaled(p) for p in (self.chance * _expit(LOGITS)).sum(-1).T]
+        return [scaled(p) for p in (self.chance * expit(LOGITS)).sum(-1).T]
 
 
 def chain(sketch: Sketch, several: Sequence[Shares]) -> Chain:
@@ -246,16 +255,16 @@ def _log_likelihood(counts: IntArray, sketch: Sketch, several: Sequence[Shares])
     For counts of shape (bins, 3). For each unlabeled row there are, at p, so many times
     (low + (high - low) p) labeled rows, and (1-p) / (1-α) negatives, as there are in all.
     """
-    p, unit = _expit(LOGITS), sketch.n_unlabeled or 1
+    p, unit = expit(LOGITS), sketch.n_unlabeled or 1
     low, high = (ends[:, None] for ends in np.transpose([_ratio_range(one) for one in several]))
-    odds = sketch.n_labeled / unit * (low + (high - low) * p)
-    log_likelihood = np.multiply.outer(counts[:, LABELED], np.log(odds))
+    ratio = sketch.n_labeled / unit * (low + (high - low) * p)
+    log_likelihood = np.multiply.outer(counts[:, LABELED], np.log(ratio))
     if sketch.n_negative:
         share = np.array([[1 - one.alpha] for one in several])
         of_negatives = sketch.n_negative / unit * (1 - p) / share
         log_likelihood += np.multiply.outer(counts[:, NEGATIVE], np.log(of_negatives))
-        odds = odds + of_negatives
-    whole = np.log1p(odds) if sketch.n_unlabeled else np.log(odds)
+        ratio = ratio + of_negatives
+    whole = np.log1p(ratio) if sketch.n_unlabeled else np.log(ratio)
     log_likelihood -= np.multiply.outer(counts.sum(1), whole)
     return np.asarray(log_likelihood)
 
@@ -266,7 +275,7 @@ def _bins(rows: IntArray) -> IntArray:
     Bins are small at both ends, where p changes most, but hold half the square root of all rows:
     fewer would leave p at the very top to what was expected beforehand.
     """
-    rank, n = _mid_rank(rows), rows.sum()
+    rank, n = mid_ranks(rows), rows.sum()
     least = np.sqrt(n) / 2
     most = max(n / BINS, least)
 
@@ -278,7 +287,7 @@ def _bins(rows: IntArray) -> IntArray:
 
     from_end = bins_within(np.minimum(rank, n - rank))
     place = np.where(rank <= n / 2, from_end, 2 * bins_within(n / 2) - from_end)
-    return np.flatnonzero(np.diff(np.floor(place), prepend=-1.0))
+    return bin_starts(place)
 
 
 def _paths(log_likelihood: FloatArray, rises: FloatArray) -> FloatArray:
@@ -343,8 +352,7 @@ def _platt(sketch: Sketch, several: Sequence[Shares]) -> list[Callable[[float], 
         if np.abs(step).max() < 1e-10:
             break
     slope, intercept = max(theta[0], 0.0), theta[1]
-    logit = (slope * x + intercept).clip(-30, 30)
-    ratio = np.exp(logit) * sketch.n_unlabeled / sketch.n_labeled
+    ratio = np.exp((slope * x + intercept).clip(-30, 30)) * sketch.n_unlabeled / sketch.n_labeled
 
     def scaled(shares: Shares) -> Callable[[float], FloatArray]:
         low, high = _ratio_range(shares)
@@ -360,12 +368,12 @@ def _spline(sketch: Sketch, several: Sequence[Shares]) -> list[Callable[[float],
     """
     if not sketch.n_unlabeled:
         raise UsageError("--calibrator spline needs unlabeled rows")
-    logit = smooth_logit(sketch.labeled, sketch.labeled + sketch.unlabeled)
-    ratio = np.exp(np.maximum.accumulate(logit)) * sketch.n_unlabeled / sketch.n_labeled
+    fitted = smooth_logit(sketch.labeled, sketch.labeled + sketch.unlabeled)
+    ratio = np.exp(np.maximum.accumulate(fitted)) * sketch.n_unlabeled / sketch.n_labeled
 
     def scaled(shares: Shares) -> Callable[[float], FloatArray]:
         low, high = _ratio_range(shares)
-        limits = _expit(LOGITS[[0, -1]])
+        limits = expit(LOGITS[[0, -1]])
         return _by_odds(((ratio - low) / (high - low)).clip(*limits))
 
     return [scaled(shares) for shares in several]
@@ -381,9 +389,9 @@ def _posterior_labeled(sketch: Sketch, shares: Shares, lr: FloatArray) -> FloatA
         return np.ones(len(lr))
 
     def posterior(scale: float) -> FloatArray:
-        odds = scale * shares.beta / (1 - shares.beta) * lr
+        scaled = scale * shares.beta / (1 - shares.beta) * lr
         with np.errstate(invalid="ignore"):
-            return np.where(np.isinf(odds), 1.0, odds / (1 + odds))
+            return np.where(np.isinf(scaled), 1.0, scaled / (1 + scaled))
 
     if not shares.of_these_rows:
         return posterior(1.0)
@@ -426,26 +434,13 @@ def replicates(
     return [calibrate(calibration.sketch.resample(rng), copy, calibrator) for copy in copies]
 
 
-def _mid_rank(counts: IntArray) -> FloatArray:
-    return np.cumsum(counts) - counts / 2
-
-
 def _logit_rank(counts: IntArray) -> FloatArray:
-    rank = _mid_rank(counts)
+    rank = mid_ranks(counts)
     return np.asarray(np.log(rank / (counts.sum() - rank)))
-
-
-def _expit(logit: FloatArray) -> FloatArray:
-    return np.asarray(1 / (1 + np.exp(-logit)))
 
 
 def _mean(values: FloatArray, counts: FloatArray | IntArray) -> float:
     return float(values @ counts / counts.sum())
-
-
-def _odds(p: FloatArray) -> FloatArray:
-    with np.errstate(divide="ignore"):
-        return p / (1 - p)
 
 
 def _solve(mean: Callable[[float], float], target: float) -> float:

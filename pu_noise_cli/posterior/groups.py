@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..errors import EstimationError, InputError, UsageError
 from ..evidence.strengths import NONE, Grading, Level
 from ..notices import Notice
-from ..numerics import BoolArray, FloatArray, IntArray
+from ..numerics import BoolArray, FloatArray, IntArray, expit, logit
 from ..scale.engine import Engine, Job, RowsDone
 from ..score.model import HonestScorer
 from ..score.scores import Scores
@@ -439,16 +439,12 @@ def _bounded(
     the side, -1 or 1, that on which the bounds are.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        prior = _logit(alpha)
-        of_prior = ONE_OF_TWO * (_logit(end) - prior)
+        prior = logit(alpha)
+        of_prior = ONE_OF_TWO * (logit(end) - prior)
         error = np.hypot(np.log(bound) - np.log(lr), of_prior)
-        logit = np.log(lr) + prior + side * error
-        found = 1 / (1 + np.exp(-logit))
-    return np.where(np.isnan(logit), posterior_at(bound, end), found)
-
-
-def _logit(p: FloatArray) -> FloatArray:
-    return np.asarray(np.log(p) - np.log1p(-p))
+        log_odds = np.log(lr) + prior + side * error
+        found = expit(log_odds)
+    return np.where(np.isnan(log_odds), posterior_at(bound, end), found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
-from ..numerics import FloatArray, IntArray
+from ..numerics import FloatArray, IntArray, expit, mid_ranks, relative_mid_ranks
 from ..tables.rows import LABELED, NEGATIVE, UNLABELED
 from .calibration import Calibration, calibrate
 
@@ -31,10 +31,6 @@ FITTED = 2000  # groups, at most, of which the distributions of shares and shift
 NEGLIGIBLE = 1e-3  # a weight, relative to the largest
 AT_ONCE = 256  # groups, to bound the memory
 SMALLEST = 1e-9  # of a bin's probability: no row rules out a group's share alone
-
-
-def _expit(logit: FloatArray) -> FloatArray:
-    return np.asarray(1 / (1 + np.exp(-logit)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +52,8 @@ class Bins:
         steps = np.minimum((log_lr - log_lr[0]) / width, BINS - 1).astype(int)
         rows = calibration.sketch.counts.sum(1)
         upper = np.cumsum(rows)
-        rank = (upper - rows / 2) / upper[-1]
         first = np.flatnonzero(np.diff(steps, prepend=-1))
-        return cls(first, ndtri(rank), ndtri(upper / upper[-1]))
+        return cls(first, ndtri(relative_mid_ranks(rows)), ndtri(upper / upper[-1]))
 
     @property
     def by_cell(self) -> IntArray:
@@ -106,7 +101,7 @@ class _Model:
     @classmethod
     def of(cls, calibration: Calibration, bins: Bins) -> _Model:
         f1, f0 = map(bins.shifted, masses(calibration))
-        share, beta = _expit(LOGITS), calibration.shares.beta
+        share, beta = expit(LOGITS), calibration.shares.beta
         if calibration.shares.labeled_negatives:
             beta = 1 - beta
         mixed = f1.T[:, None, :] * share[:, None] + f0.T[:, None, :] * (1 - share[:, None])
@@ -135,7 +130,7 @@ def _share_priors() -> FloatArray:
     would be taken for f0 itself, and have no positives.
     """
     logits, sizes = np.meshgrid(np.linspace(-6, 4, 41), 2.0 ** np.arange(-1, 9.1, 0.5))
-    mean, size = _expit(logits.ravel()), sizes.ravel()
+    mean, size = expit(logits.ravel()), sizes.ravel()
     log_share, log_rest = -np.log1p(np.exp(-LOGITS)), -np.log1p(np.exp(LOGITS))
     first, second = np.maximum(mean * size, 1.0), np.maximum((1 - mean) * size, 1.0)
     density = np.outer(log_share, first) + np.outer(log_rest, second)
@@ -225,7 +220,7 @@ def pool(calibration: Calibration, bins: Bins, counts: IntArray, calibrator: str
             share[some] += joint.sum(2)
             shift[some] += joint.sum(1) @ SHIFTS
     low, high = (_quantile(share, level) for level in (0.025, 0.975))
-    return PooledShares(share @ _expit(LOGITS), low, high, shift)
+    return PooledShares(share @ expit(LOGITS), low, high, shift)
 
 
 def _copies(calibration: Calibration, calibrator: str) -> Sequence[Calibration]:
@@ -239,8 +234,7 @@ def _copies(calibration: Calibration, calibrator: str) -> Sequence[Calibration]:
 
 def _quantile(chance: FloatArray, level: float) -> FloatArray:
     """The share below which each group's is with a probability, shape (groups,)."""
-    below = np.cumsum(chance, axis=1) - chance / 2
-    return _expit(np.array([np.interp(level, row, LOGITS) for row in below]))
+    return expit(np.array([np.interp(level, row, LOGITS) for row in mid_ranks(chance)]))
 
 
 def _blocks(rows: int) -> Iterator[slice]:

@@ -22,7 +22,7 @@ from importlib import resources
 import numpy as np
 
 from ..notices import Notice
-from ..numerics import FloatArray, isotonic
+from ..numerics import FloatArray, expit, isotonic
 from ..score.sketch import Sketch
 from .base import Estimate, Settings, corrected, register
 from .belief import (
@@ -46,9 +46,9 @@ RESOLUTION = 0.02  # cells hold at most this share of the rows between them and 
 WIDTHS = np.array([0.03, 0.1, 0.2, 0.3, 0.5, 1.0])  # of the published width of best bin estimation
 DROPS = np.array([0.3, 1.4, 4.0, 10.0])  # of twice the log-likelihood, at which a profile is read
 FINE_LOGITS = np.linspace(-9, 9, 361)
-FINE = 1 / (1 + np.exp(-FINE_LOGITS))  # the proportions at which a profile is computed
-PROPORTIONS = 1 / (1 + np.exp(-np.linspace(-6, 6, 25)))  # at which a profile is tabulated
-QUANTILES = 1 / (1 + np.exp(-np.linspace(-7, 7, 29)))  # at which the ROC curve is read
+FINE = expit(FINE_LOGITS)  # the proportions at which a profile is computed
+PROPORTIONS = expit(np.linspace(-6, 6, 25))  # at which a profile is tabulated
+QUANTILES = expit(np.linspace(-7, 7, 29))  # at which the ROC curve is read
 POOLED = np.linspace(0, 1, 21)  # quantiles of all rows between which the ratio is taken
 
 
@@ -140,7 +140,7 @@ def _readings(profile: FloatArray) -> FloatArray:
     """The proportions at which the profile reaches each of DROPS, shape (drops,)."""
     increasing = np.maximum.accumulate(profile)
     logits = np.interp(DROPS, increasing, FINE_LOGITS)
-    return np.asarray(1 / (1 + np.exp(-logits)))
+    return expit(logits)
 
 
 def _at_proportions(profile: FloatArray) -> FloatArray:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..notices import Notice
-from ..numerics import FloatArray, IntArray
+from ..numerics import FloatArray, IntArray, bin_starts, mid_ranks
 from ..score.sketch import Sketch
 from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED
 
@@ -87,8 +87,7 @@ class Mixture:
 def _bins(sketch: Sketch) -> IntArray:
     """The first cell of each bin; bins hold as much of the three samples, equally weighted."""
     share = (sketch.counts / sketch.counts.sum(0)).sum(1) / len(SETS)
-    middle = np.cumsum(share) - share / 2
-    return np.flatnonzero(np.diff(np.floor(middle * BINS), prepend=-1.0))
+    return bin_starts(mid_ranks(share) * BINS)
 
 
 def _likely(log_likelihood: FloatArray) -> FloatArray:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import blake2b
 from statistics import NormalDist
 
 import numpy as np
@@ -20,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..notices import Notice
-from ..numerics import BoolArray, FloatArray, IntArray
+from ..numerics import BoolArray, FloatArray, IntArray, expit, hash_texts, logit
 from ..posterior.calibration import Calibration
 from ..prior.base import Estimate, Interval, Settings, register
 from ..score.sketch import Sketch
@@ -122,8 +121,7 @@ def _keys(chunk: Chunk, columns: Sequence[str], prefix: str) -> Keys:
     parts = [as_text(chunk, column) for column in columns]
     coded = pc.binary_join_element_wise(prefix, *parts, JOINT).dictionary_encode()
     texts = coded.dictionary.to_pylist()
-    digests = (blake2b(text.encode(), digest_size=8).digest() for text in texts)
-    return np.frombuffer(b"".join(digests), np.uint64)[np.asarray(coded.indices)]
+    return hash_texts(texts)[np.asarray(coded.indices)]
 
 
 # ---- Whether decoys are what wrong targets are
@@ -186,8 +184,8 @@ class Confidence:
 def posterior_between(calibration: Calibration, scores: FloatArray) -> FloatArray:
     """The posterior at scores, shape (n,), read between the cells, so that few scores tie."""
     p = calibration.posterior.clip(LEAST, 1 - LEAST)
-    logit = np.interp(scores, calibration.sketch.scores, np.log(p) - np.log1p(-p))
-    return np.asarray(1 / (1 + np.exp(-logit)))
+    between = np.interp(scores, calibration.sketch.scores, logit(p))
+    return expit(between)
 
 
 def _q_values(matches: Matches, per_decoy: float) -> FloatArray:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ..errors import InputError
 from ..evidence.thresholds import Thresholds
 from ..notices import Notice
-from ..numerics import FloatArray, IntArray
+from ..numerics import FloatArray, IntArray, mid_ranks, relative_mid_ranks
 from ..posterior.bounds import bounds
 from ..posterior.calibration import Calibration, shift_prior
 from ..posterior.groups import Groups
@@ -184,7 +184,7 @@ def binned(sketch: Sketch, weights: FloatArray | IntArray, edges: FloatArray) ->
         bin_of = bin_of.clip(0, len(edges) - 2)
         return np.bincount(bin_of, weights, len(edges) - 1).astype(np.float64)
     # cells have a width here: those that straddle an edge are shared between the bins
-    below = np.interp(edges[1:-1], sketch.scores, np.cumsum(weights) - weights / 2)
+    below = np.interp(edges[1:-1], sketch.scores, mid_ranks(weights))
     return np.diff(np.concatenate([[0.0], below, [weights.sum()]]))
 
 
@@ -257,7 +257,7 @@ def reliability(calibration: Calibration) -> Reliability:
     rows = sketch.labeled + (sketch.unlabeled if sketch.n_unlabeled else sketch.negative)
     here = rows > 0
     labeled, rows, predicted = sketch.labeled[here], rows[here], _labeled_share(calibration)[here]
-    rank = (np.cumsum(rows) - rows / 2) / rows.sum()
+    rank = relative_mid_ranks(rows)
     _, group = np.unique(np.floor(rank * RELIABILITY_GROUPS), return_inverse=True)
     n = np.bincount(group, rows).astype(np.float64)
     share = np.bincount(group, labeled) / n

@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..numerics import Matrix
+from ..numerics import Matrix, mid_ranks
 from .classifiers import Arrays
 
 Vector = NDArray[np.float64]
@@ -162,7 +162,7 @@ def _fit_column(column: Vector) -> tuple[Vector, Vector]:
     if len(values) < 2:
         return np.zeros(1), np.zeros(1)
     share = counts / counts.sum()
-    scores = ndtri(np.cumsum(share) - share / 2)
+    scores = ndtri(mid_ranks(share))
     scores -= (share * scores).sum()  # not @, whose last digits depend on BLAS's threads
     # the bound is for values so rare that they would stand out as outliers do
     scores /= max(np.sqrt((share * scores**2).sum()), np.abs(scores).max() / FARTHEST)

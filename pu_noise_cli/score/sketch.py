@@ -9,6 +9,7 @@ So the sketches of shards, merged in any order, are exactly the sketch of the wh
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
-from ..numerics import BoolArray, FloatArray, IntArray
+from ..numerics import BoolArray, FloatArray, IntArray, mid_ranks
 from ..tables.files import Arrays, read_archive, write_archive
 from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, SetArray
 
@@ -162,8 +163,7 @@ class Sketch:
     def auc_against(self, other: int) -> float:
         """P(labeled score > score of the other set) + P(equal) / 2."""
         rows = self.counts[:, other]
-        below = np.cumsum(rows) - rows / 2
-        return float(self.labeled @ below / (self.n_labeled * int(rows.sum())))
+        return float(self.labeled @ mid_ranks(rows) / (self.n_labeled * int(rows.sum())))
 
     def cells_of(self, scores: FloatArray) -> IntArray:
         """The cell each score falls in, shape (n,): its own, or the nearest there is.
@@ -241,11 +241,9 @@ class Sketch:
 
         if not too_many(self.level):
             return self
-        low, high = self.level, 64  # bisection: a coarser grid has no more cells
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if too_many(middle) else (low, middle)
-        return self._at_level(high)
+        coarser = range(self.level + 1, 64)  # a coarser grid has no more cells
+        first = bisect_left(coarser, True, key=lambda level: not too_many(level))
+        return self._at_level(self.level + 1 + first)
 
 
 def has_gaps(scores: FloatArray) -> bool:

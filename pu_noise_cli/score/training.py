@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
 from ..notices import Notice
-from ..numerics import IntArray
+from ..numerics import GOLDEN_RATIO, IntArray, splitmix64
 from ..scale.engine import Job, RowsDone, ShareDone
 from ..tables.columns import Encoding, Profiler, lone_in_column
 from ..tables.reading import Table
@@ -41,10 +41,8 @@ def priorities(seed: int, table: int, first_row: int, count: int) -> NDArray[np.
     with np.errstate(over="ignore"):
         x = np.arange(first_row, first_row + count, dtype=np.uint64)
         x += np.uint64(table) << np.uint64(56)
-        x += np.uint64((seed + 1) % (1 << 64)) * np.uint64(0x9E3779B97F4A7C15)
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
-            x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
-        return x ^ (x >> np.uint64(31))
+        x += np.uint64((seed + 1) % (1 << 64)) * GOLDEN_RATIO
+        return splitmix64(x)
 
 
 class RowSample:
