@@ -111,9 +111,8 @@ def _weights(digests: HashArray) -> IntArray:
     return np.column_stack([np.ones(len(digests), np.int64), drawn])
 
 
-NO_GROUPS = GroupCopies(
-    Sketch(np.empty(0), np.empty((0, _WIDTH), np.int64)), np.empty(0, np.uint64)
-)
+_NO_ROWS = Sketch(np.empty(0), np.empty((0, (1 + COPIES) * len(SETS)), np.int64))
+NO_GROUPS = GroupCopies(_NO_ROWS, np.empty(0, np.uint64))
 
 
 def widening(calibration: Calibration, copies: GroupCopies, seed: int) -> FloatArray:
