@@ -9,13 +9,13 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
-from typing import NamedTuple
 
 from .errors import option
 
 
-class Notice(NamedTuple):
-    """A warning as it stands in the JSON: a stable kebab-case code and a sentence."""
+@dataclass(frozen=True)
+class Notice:
+    """A warning as documents hold it: a stable kebab-case code and a sentence."""
 
     code: str
     message: str

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import PurePath
 from typing import Any, NamedTuple, TypeVar
 
@@ -215,7 +215,7 @@ class Prior:
             "auc_pu": self.auc_pu,
             "auc": self.auc,
             "sample": self.sample,
-            "warnings": [notice._asdict() for notice in self.notices],
+            "warnings": [asdict(notice) for notice in self.notices],
             "estimates": [
                 {"method": method, **_estimate_to_json(estimate)}
                 for method, estimate in self.estimates.items()
@@ -282,8 +282,8 @@ class Prior:
 
     def noting(self, remark: str) -> Prior:
         """The same, whose reason for having no estimate is followed by a remark."""
-        (code, message), *others = self.notices
-        return replace(self, notices=(Notice(code, f"{message}; {remark}"), *others))
+        first, *others = self.notices
+        return replace(self, notices=(Notice(first.code, f"{first.message}; {remark}"), *others))
 
     def certainty(self, words: Wording = CONSOLE) -> dict[str, str]:
         """What is certain, what the intervals assume and what would narrow them, a line each."""

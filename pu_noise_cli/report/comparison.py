@@ -148,7 +148,7 @@ def _sample_warnings(prior: Prior, names: Names) -> str:
     if prior.answer is None:
         reasons = "; ".join(notice.message for notice in prior.notices) or prior.reason
         return f"<strong>No estimate:</strong> {names.html(reasons, 160)}"
-    return ", ".join(f"<code>{names.html(code)}</code>" for code, _ in prior.notices[:20])
+    return ", ".join(f"<code>{names.html(notice.code)}</code>" for notice in prior.notices[:20])
 
 
 def _codes(samples: Sequence[Sample]) -> str:

@@ -253,7 +253,11 @@ def write_training_scores(
 
 def _metadata(model: ScoreModel, notices: Sequence[Notice] = ()) -> dict[str, str]:
     """What Parquet says of a model's scores beside the rows."""
-    said = {WARNINGS_KEY: json.dumps(notices)} if notices else {}
+    said = (
+        {WARNINGS_KEY: json.dumps([(notice.code, notice.message) for notice in notices])}
+        if notices
+        else {}
+    )
     return said | ({LABELS_KEY: NEGATIVES} if model.labeled_negatives else {})
 
 

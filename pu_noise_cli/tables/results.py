@@ -6,6 +6,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def provenance(
         "n_unlabeled": trained.counts[UNLABELED],
         "n_negatives": trained.counts[NEGATIVE] or None,
         "columns": trained.columns,
-        "warnings": [notice._asdict() for notice in trained.notices],
+        "warnings": [asdict(notice) for notice in trained.notices],
     }
 
 
