@@ -60,7 +60,7 @@ def per_sample_optimum(mixture: np.ndarray, component: np.ndarray, r: float) -> 
 
 def curve_against_optimiser() -> None:
     rng = np.random.default_rng(0)
-    sketch = Sketch.of(draw(rng, 0.95, 1000), draw(rng, 0.3, 10_000))
+    sketch = Sketch.from_samples(draw(rng, 0.95, 1000), draw(rng, 0.3, 10_000))
     mixture, component = alphamax.histogram(sketch.scores, sketch.unlabeled, sketch.labeled)
     grid = alphamax.GRID
     exact = seconds(lambda: alphamax.log_likelihood(mixture, component, grid), 20)
@@ -84,7 +84,7 @@ def sketch_of(rows: int, shard: int = 1_000_000) -> Sketch:
     rng = np.random.default_rng(0)
     sizes = [min(shard, rows - start) for start in range(0, rows, shard)]
     return Sketch.merge(
-        Sketch.of(draw(rng, 0.9, n // 10), draw(rng, 0.3, n - n // 10)) for n in sizes
+        Sketch.from_samples(draw(rng, 0.9, n // 10), draw(rng, 0.3, n - n // 10)) for n in sizes
     )
 
 

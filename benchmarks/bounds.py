@@ -133,7 +133,7 @@ def of_densities(seed: int, known: bool, index: int) -> Found:
         both = [kind.rvs(n, random_state=rng) for kind in (positives, negatives)]
         return np.where(rng.random(n) < share, *both)
 
-    sketch = Sketch.of(drawn(beta, n_labeled), drawn(alpha, n_unlabeled))
+    sketch = Sketch.from_samples(drawn(beta, n_labeled), drawn(alpha, n_unlabeled))
     shares = Shares(alpha, beta, of_these_rows=False)
     if not known:
         shares, _ = estimate_prior(sketch, "auto", Settings()).shares(sketch)
@@ -158,7 +158,7 @@ def of_genes(seed: int, grouped: bool, index: int) -> Found:
 
     positive = alike() < stats.norm.ppf(np.where(sets == LABELED, beta, alpha))
     scores = 2 * positive + alike()
-    sketch = Sketch.of_rows(scores, sets)
+    sketch = Sketch.from_rows(scores, sets)
     copies = GroupCopies.of_rows(scores, sets, pa.array(gene).cast(pa.string()))
     shares, x = Shares(alpha, beta, of_these_rows=False), sketch.scores
     f1, f0 = stats.norm(2).pdf(x), stats.norm(0).pdf(x)

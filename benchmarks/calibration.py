@@ -57,17 +57,17 @@ def work(
     draw = protocol.real_draw(row, repeat, data)
     labeled, unlabeled = protocol.scores(draw, classifier, repeat)
     y = draw.unlabeled_y
-    sketch = Sketch.of(labeled, unlabeled)
+    sketch = Sketch.from_samples(labeled, unlabeled)
     estimate = ESTIMATORS[method].estimate(sketch, Settings())
     shares = Shares(estimate.alpha, estimate.beta, draws=estimate.draws or ())
     ours = calibrate(sketch, shares)
     known = calibrate(sketch, Shares(draw.alpha, float(draw.labeled_y.mean())))
-    cells = sketch.cells_of(unlabeled)
+    cells = sketch.cell_index(unlabeled)
     p, p_known = ours.posterior[cells], known.posterior[cells]
     best = IsotonicRegression(out_of_bounds="clip").fit_transform(unlabeled, y)
     best_brier = np.mean((best - y) ** 2)
     calls = ours.fdr[cells] <= FDR
-    p_labeled = ours.posterior_labeled[sketch.cells_of(labeled)]
+    p_labeled = ours.posterior_labeled[sketch.cell_index(labeled)]
     return {
         "ece": calibration_error(p, y),
         "ece true prior": calibration_error(p_known, y),

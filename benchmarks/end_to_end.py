@@ -79,7 +79,7 @@ if len(others):
     scores[others] = networks.predict_proba(scaler.transform(x[others]))[:, 1]
 scores[rows] = networks.oob_decision_function_[:, 1]
 stage("score")
-sketch = Sketch.of(scores[s], scores[~s])
+sketch = Sketch.from_samples(scores[s], scores[~s])
 found = {{"DEDPUL": dedpul(sketch), "BBE": bbe(sketch)}}
 stage("estimate")
 tau = IsotonicRegression(out_of_bounds="clip").fit(scores, s).predict(scores)

@@ -85,11 +85,11 @@ def of_scores(
     labeled: np.ndarray, unlabeled: np.ndarray, classes: list[np.ndarray], seed: list[int]
 ) -> list[dict[str, object]]:
     """Audits of unlabeled rows for alpha and of labeled ones for beta, after `auto`."""
-    sketch = Sketch.of(labeled, unlabeled)
+    sketch = Sketch.from_samples(labeled, unlabeled)
     auto = ESTIMATORS["auto"].estimate(sketch, Settings())
     found = calibrate(sketch, Shares(auto.alpha, auto.beta, draws=auto.draws or ()))
-    of_unlabeled = found.posterior, sketch.unlabeled, sketch.cells_of(unlabeled), classes[1]
-    of_labeled = found.posterior_labeled, sketch.labeled, sketch.cells_of(labeled), classes[0]
+    of_unlabeled = found.posterior, sketch.unlabeled, sketch.cell_index(unlabeled), classes[1]
+    of_labeled = found.posterior_labeled, sketch.labeled, sketch.cell_index(labeled), classes[0]
     return [
         {"of": name, "without": float(np.ptp(ci)), **one}
         for name, data, ci in (
@@ -147,8 +147,8 @@ def informed(
     """The interval of alpha without and with negatives, and with beta known too."""
     found: dict[str, float] = {}
     for name, sketch in (
-        ("without", Sketch.of(labeled, unlabeled)),
-        ("with", Sketch.of(labeled, unlabeled, negatives)),
+        ("without", Sketch.from_samples(labeled, unlabeled)),
+        ("with", Sketch.from_samples(labeled, unlabeled, negatives)),
     ):
         evidence = Evidence.of(sketch)
         for of, known in ((name, None), (f"{name}, β", beta)):  # as `auto` does it
@@ -161,7 +161,7 @@ def informed(
 
 
 def warned(*scores: np.ndarray) -> bool:
-    return bool(Mixture.of(Sketch.of(*scores)).notices())
+    return bool(Mixture.of(Sketch.from_samples(*scores)).notices())
 
 
 def with_negatives(

@@ -85,7 +85,7 @@ def draw(setting: Setting, rng: np.random.Generator) -> list[Gene]:
 
 def estimate(labeled: np.ndarray, unlabeled: np.ndarray) -> Estimate:
     """What `auto` says."""
-    answer = estimate_prior(Sketch.of(labeled, unlabeled), "auto", Settings()).answer
+    answer = estimate_prior(Sketch.from_samples(labeled, unlabeled), "auto", Settings()).answer
     assert answer is not None
     return answer
 
@@ -103,14 +103,16 @@ def changed(**constants: object) -> Iterator[None]:
 
 def pooled(genes: list[Gene]) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """α of each gene by partial pooling, the ends of the intervals, and one α for all."""
-    sketch = Sketch.of(*(np.concatenate(rows) for rows in zip(*map(_rows, genes), strict=True)))
+    sketch = Sketch.from_samples(
+        *(np.concatenate(rows) for rows in zip(*map(_rows, genes), strict=True))
+    )
     shares, _ = estimate_prior(sketch, "auto", Settings()).shares(sketch)
     calibration = calibrate(sketch, shares)
     bins = Bins.of(calibration)
     counts = np.zeros((len(genes) + 1, 3, len(bins.first)), np.int64)
     for group, gene in enumerate(genes, 1):
         for code, scores in ((LABELED, gene.labeled), (UNLABELED, gene.unlabeled)):
-            cells = bins.by_cell[sketch.cells_of(scores)]
+            cells = bins.by_cell[sketch.cell_index(scores)]
             counts[group, code] = np.bincount(cells, minlength=len(bins.first))
     found = pool(calibration, bins, counts, "isotonic")
     return found.alpha[1:], found.alpha_low[1:], found.alpha_high[1:], shares.alpha

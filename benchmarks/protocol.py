@@ -119,7 +119,7 @@ def scores(draw: Draw, classifier: str, seed: int) -> tuple[np.ndarray, np.ndarr
 
 def transformed(draw: Draw, classifier: str, seed: int) -> Sketch:
     """The sketch of those scores."""
-    return Sketch.of(*scores(draw, classifier, seed))
+    return Sketch.from_samples(*scores(draw, classifier, seed))
 
 
 def errors(draw: Draw, sketch: Sketch, methods: list[str], settings: Settings) -> dict[str, float]:

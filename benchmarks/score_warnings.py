@@ -61,7 +61,7 @@ def simulated(draws: int) -> pd.DataFrame:
             for n, share in zip(sizes, (beta, alpha), strict=True):
                 y = rng.random(n) < share
                 samples.append(shape(rng.normal(size=n) + gap * y, y, gap, rng))
-            counts += fired(Sketch.of(*samples))
+            counts += fired(Sketch.from_samples(*samples))
         rows.append([name, *(f"{count} of {draws}" for count in counts)])
     return pd.DataFrame(rows, columns=["scores", *CODES])
 
@@ -97,7 +97,7 @@ def _one(
     k = round(4000 * alpha)
     labeled = np.concatenate([p[:950], n[:50]])
     unlabeled = np.concatenate([p[950 : 950 + k], n[50 : 4050 - k]])
-    prior = estimate_prior(Sketch.of(labeled, unlabeled), "auto", Settings())
+    prior = estimate_prior(Sketch.from_samples(labeled, unlabeled), "auto", Settings())
     assert prior.answer is not None
     return prior.answer.alpha, {notice.code for notice in prior.notices}
 

@@ -146,7 +146,7 @@ def work(label: str, repeat: int, task: Task) -> dict[str, float]:
     rng = np.random.default_rng([repeat, *label.encode()])
     draw = drawn(task.name, task.ratio, task.beta, rng)
     scores = protocol.scores(draw, "networks", repeat)
-    sketch = Sketch.of(*scores)
+    sketch = Sketch.from_samples(*scores)
     plain = ESTIMATORS["auto"].estimate(sketch, Settings())
     parts = divide(Samples(draw.labeled, draw.unlabeled), Settings(seed=repeat))
     found = answer(parts)

@@ -53,9 +53,9 @@ def main() -> None:
                 training, seed=repeat, threads=1, progress=lambda share: None
             )
             scores, truth = fit.scores[~labeled], y[~labeled]
-            sketch = Sketch.of(fit.scores[labeled], scores)
+            sketch = Sketch.from_samples(fit.scores[labeled], scores)
             prior = estimate_prior(sketch, "auto", Settings())
-            p = calibrate(sketch, prior.shares(sketch)[0]).posterior[sketch.cells_of(scores)]
+            p = calibrate(sketch, prior.shares(sketch)[0]).posterior[sketch.cell_index(scores)]
             top = np.argsort(-scores)[:100]
             found.append(
                 [

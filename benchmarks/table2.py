@@ -35,7 +35,7 @@ def work(
     """One repeat of one row."""
     rng = np.random.default_rng([repeat, *label.encode()])
     draw = protocol.univariate(row, n_labeled, laplace, rng)
-    sketch = Sketch.of(draw.labeled, draw.unlabeled)
+    sketch = Sketch.from_samples(draw.labeled, draw.unlabeled)
     return protocol.errors(draw, sketch, methods, Settings(elbow=elbow))
 
 

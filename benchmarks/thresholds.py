@@ -79,7 +79,7 @@ def both_classes(data: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     for tool, theirs, scores in predictors(data, published):
         pathogenic = data.loc[scores.index, "y"] == 1
         x = scores.to_numpy()
-        sketch = Sketch.of(x[pathogenic], np.empty(0), x[~pathogenic])
+        sketch = Sketch.from_samples(x[pathogenic], np.empty(0), x[~pathogenic])
         ours = thresholds(sketch, Shares(PRIOR, 1.0, of_these_rows=False))
         for code, published_at in theirs.items():
             mine = ours[code]
@@ -113,7 +113,7 @@ def one_class(
         labeled, unlabeled = hidden(data, alpha, np.random.default_rng([seed, draw]))
         for tool, _, scores in predictors(data, published):
             x, y = (scores[scores.index.isin(part.index)] for part in (labeled, unlabeled))
-            sketch = Sketch.of(x.to_numpy(), y.to_numpy())
+            sketch = Sketch.from_samples(x.to_numpy(), y.to_numpy())
             prior = estimate_prior(sketch, "auto", Settings())
             codes = " ".join(notice.code for notice in prior.notices)
             assert prior.answer is not None

@@ -175,7 +175,7 @@ def estimate(
         train=False if score_column is not None else transform,
         lower_is_positive=lower_is_positive,
         skip_missing=None if missing_score is None else missing_score == "skip",
-        labeled_negatives=turned,
+        labeled_class="negative" if turned else "positive",
         max_train_rows=max_train_rows,
         na=tuple(na),
         categorical=tuple(categorical),
@@ -357,7 +357,7 @@ def _frame(
 
     from .posterior.table import PosteriorRequest, posterior_columns
 
-    cells = calibration.sketch.cells_of(scores)
+    cells = calibration.sketch.cell_index(scores)
     of_cells = posterior_columns(calibration, PosteriorRequest())
     columns = {name: column[cells] for name, column in of_cells.items()}
     if by_group is not None:

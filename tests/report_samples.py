@@ -61,7 +61,7 @@ def sketch(n_labeled: int = 300, n_unlabeled: int = 1000) -> Sketch:
         y = np.arange(n) < share * n
         return np.where(y, rng.beta(5, 2, n), rng.beta(2, 5, n))
 
-    return Sketch.of(draw(n_labeled, 0.9), draw(n_unlabeled, 0.3))
+    return Sketch.from_samples(draw(n_labeled, 0.9), draw(n_unlabeled, 0.3))
 
 
 @cache
@@ -70,7 +70,7 @@ def with_negatives() -> Sketch:
     rng, plain = np.random.default_rng(12), sketch()
     known = np.concatenate([rng.beta(2, 5, 198), [0.0, 1.0]])
     labeled, unlabeled = (np.repeat(plain.scores, n) for n in (plain.labeled, plain.unlabeled))
-    return Sketch.of(labeled, unlabeled, known)
+    return Sketch.from_samples(labeled, unlabeled, known)
 
 
 @cache
@@ -89,14 +89,16 @@ def decoys() -> Sketch:
     def draw(n: int, share: float) -> np.ndarray:
         return np.where(np.arange(n) < share * n, rng.beta(6, 2, n), rng.beta(2, 6, n))
 
-    return Sketch.of(draw(400, 0.05), draw(1000, 0.3))
+    return Sketch.from_samples(draw(400, 0.05), draw(1000, 0.3))
 
 
 @cache
 def few_positives() -> Sketch:
     """Scores of unlabeled rows of which 0.2 % are positive."""
     rng = np.random.default_rng(5)
-    return Sketch.of(rng.beta(8, 2, 400), np.append(rng.beta(8, 2, 100), rng.beta(1, 9, 49_900)))
+    return Sketch.from_samples(
+        rng.beta(8, 2, 400), np.append(rng.beta(8, 2, 100), rng.beta(1, 9, 49_900))
+    )
 
 
 @cache

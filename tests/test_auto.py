@@ -23,7 +23,7 @@ def auto(sketch: Sketch, settings: Settings = CLEAN) -> Estimate:
 @pytest.mark.parametrize("alpha", [0.02, 0.1, 0.3, 0.5])
 @pytest.mark.parametrize("beta", [1.0, 0.95, 0.75])
 def test_recovers_known_shares(alpha, beta):
-    estimate = auto(Sketch.of(*normals(alpha, beta, 2000, 20_000, seed=1)))
+    estimate = auto(Sketch.from_samples(*normals(alpha, beta, 2000, 20_000, seed=1)))
     assert estimate.alpha == pytest.approx(alpha, abs=0.03)
     assert estimate.beta == pytest.approx(beta, abs=0.07)
     assert estimate.alpha_plus == pytest.approx(alpha / beta, abs=0.04)
@@ -39,7 +39,7 @@ def test_intervals_cover_small_and_large_alpha():
         beta = 1.0 if seed % 3 == 0 else rng.uniform(0.7, 1)
         sizes = int(rng.integers(100, 1000)), int(rng.integers(1000, 6000))
         samples = normals(alpha, beta, *sizes, seed, separation=rng.uniform(1.5, 4))
-        low, high = auto(Sketch.of(*samples)).alpha_ci
+        low, high = auto(Sketch.from_samples(*samples)).alpha_ci
         covered[kind].append(low <= alpha <= high)
     assert np.mean(covered["small"]) > 0.88
     assert np.mean(covered["large"]) > 0.88
@@ -48,7 +48,7 @@ def test_intervals_cover_small_and_large_alpha():
 def test_intervals_narrow_with_the_overlap_and_hold_the_estimate():
     widths = []
     for separation in (1.0, 2.0, 4.0):
-        estimate = auto(Sketch.of(*normals(0.3, 0.9, 1000, 10_000, 2, separation)))
+        estimate = auto(Sketch.from_samples(*normals(0.3, 0.9, 1000, 10_000, 2, separation)))
         low, high = estimate.alpha_ci
         assert 0 <= low <= estimate.alpha <= high <= 1
         assert 0 <= estimate.beta_ci[0] <= estimate.beta <= estimate.beta_ci[1] <= 1
@@ -60,7 +60,7 @@ def test_intervals_narrow_with_the_overlap_and_hold_the_estimate():
 def test_the_interval_of_beta_holds_its_mean_where_nearly_all_belief_is_in_1():
     rng = np.random.default_rng(5)
     y = rng.random(90_000) < 0.2
-    sketch = Sketch.of(rng.normal(size=3000) + 2.5, rng.normal(size=90_000) + 2.5 * y)
+    sketch = Sketch.from_samples(rng.normal(size=3000) + 2.5, rng.normal(size=90_000) + 2.5 * y)
     found = ESTIMATORS["auto"].estimate(sketch, Settings())
     assert 0.999 < found.beta < 1
     assert found.beta_ci == (found.beta, 1.0)
@@ -69,7 +69,7 @@ def test_the_interval_of_beta_holds_its_mean_where_nearly_all_belief_is_in_1():
 def test_known_beta_is_kept_and_helps():
     errors = {"known": [], "unknown": []}
     for seed in range(30):
-        sketch = Sketch.of(*normals(0.3, 0.8, 300, 3000, seed, separation=1.5))
+        sketch = Sketch.from_samples(*normals(0.3, 0.8, 300, 3000, seed, separation=1.5))
         known = auto(sketch, Settings(beta=0.8))
         assert known.beta == 0.8
         assert known.beta_ci == (0.8, 0.8)
@@ -80,29 +80,29 @@ def test_known_beta_is_kept_and_helps():
 
 @pytest.mark.parametrize("beta", [0.0, 0.01, 0.3, 1.0])
 def test_known_beta_bounds_alpha(beta):
-    estimate = auto(Sketch.of(*normals(0.5, 1.0, 200, 1000, 3)), Settings(beta=beta))
+    estimate = auto(Sketch.from_samples(*normals(0.5, 1.0, 200, 1000, 3)), Settings(beta=beta))
     assert 0 <= estimate.alpha <= beta
     assert estimate.alpha_ci[1] <= beta
 
 
 def test_repeats():
-    sketch = Sketch.of(*normals(0.3, 0.9, 200, 1000, 4))
+    sketch = Sketch.from_samples(*normals(0.3, 0.9, 200, 1000, 4))
     assert auto(sketch) == auto(sketch, Settings(seed=7))
 
 
 @pytest.mark.parametrize("transform", [np.exp, lambda x: x**3, lambda x: 1 / (1 + np.exp(-x))])
 def test_any_increasing_transform_of_the_scores_gives_the_same(transform):
     samples = normals(0.3, 0.9, 1000, 5000, 5)
-    plain = auto(Sketch.of(*samples))
-    transformed = auto(Sketch.of(*(transform(x) for x in samples)))
+    plain = auto(Sketch.from_samples(*samples))
+    transformed = auto(Sketch.from_samples(*(transform(x) for x in samples)))
     assert transformed.alpha == pytest.approx(plain.alpha, abs=0.005)
     assert transformed.beta == pytest.approx(plain.beta, abs=0.005)
 
 
 def test_grid_of_a_large_sketch_hardly_matters():
     samples = normals(0.3, 0.9, 20_000, 100_000, 6)
-    plain = auto(Sketch.of(*samples))
-    cubed = auto(Sketch.of(*(x**3 for x in samples)))
+    plain = auto(Sketch.from_samples(*samples))
+    cubed = auto(Sketch.from_samples(*(x**3 for x in samples)))
     assert cubed.alpha == pytest.approx(plain.alpha, abs=0.01)
 
 
@@ -122,7 +122,7 @@ ODD = {
 @pytest.mark.parametrize("beta", [None, 0.9])
 @pytest.mark.parametrize(("labeled", "unlabeled"), ODD.values(), ids=ODD.keys())
 def test_odd_input_gives_finite_shares(labeled, unlabeled, beta):
-    sketch = Sketch.of(labeled, unlabeled)
+    sketch = Sketch.from_samples(labeled, unlabeled)
     assert np.isfinite(summarise(sketch)).all()
     estimate = auto(sketch, Settings(beta=beta))
     low, high = estimate.alpha_ci
@@ -133,7 +133,7 @@ def test_odd_input_gives_finite_shares(labeled, unlabeled, beta):
 
 
 def test_separated_samples_hold_no_positives():
-    assert auto(Sketch.of(*ODD["separated"])).alpha < 0.02
+    assert auto(Sketch.from_samples(*ODD["separated"])).alpha < 0.02
 
 
 def test_weights_are_small_and_plain():
@@ -144,7 +144,7 @@ def test_weights_are_small_and_plain():
 
 
 def test_a_full_sketch_takes_milliseconds():
-    sketch = Sketch.of(*normals(0.3, 0.9, 50_000, 200_000, 7))
+    sketch = Sketch.from_samples(*normals(0.3, 0.9, 50_000, 200_000, 7))
     assert len(sketch.edges) > 4000
     auto(sketch)
     start = time.perf_counter()

@@ -17,7 +17,7 @@ from pu_noise_cli.score.sketch import Sketch
 
 
 def normals(*args, separation=2.0) -> Sketch:
-    return Sketch.of(*conftest.normals(*args, separation=separation))
+    return Sketch.from_samples(*conftest.normals(*args, separation=separation))
 
 
 def auto(sketch: Sketch, **settings) -> Estimate:
@@ -117,7 +117,7 @@ def test_purity_of_the_top_is_the_formula():
     positive = np.arange(200_000) < 60_000
     unlabeled = rng.normal(size=len(positive)) + 2 * positive
     labeled = rng.normal(size=50_000) + 2 * (np.arange(50_000) < 45_000)
-    sketch = Sketch.of(labeled, unlabeled)
+    sketch = Sketch.from_samples(labeled, unlabeled)
     lowest = sketch.edges[top_cells(sketch)].min()
     assert (labeled >= lowest).mean() == pytest.approx(0.2, abs=0.005)
     found = top_purity(np.array(0.3), np.array(0.9), top_ratio(sketch))
@@ -211,7 +211,7 @@ def test_limits_hold_where_the_classes_do_not_overlap():
         labeled, unlabeled = rng.random(200), rng.random(2000)
         labeled += rng.random(200) < beta
         unlabeled += rng.random(2000) < alpha
-        alpha_max, beta_min = limits(Sketch.of(labeled, unlabeled))
+        alpha_max, beta_min = limits(Sketch.from_samples(labeled, unlabeled))
         held.append((alpha / beta <= alpha_max, 1 - (1 - beta) / (1 - alpha) >= beta_min))
     assert (np.mean(held, axis=0) >= 0.95).all()
 

@@ -71,9 +71,11 @@ def odd_content(kind: str):
     if kind == "no curves":
         return replace(content, prior=replace(prior, curves={}, estimates={}))
     found = {
-        "ties": Sketch.of(np.full(50, 0.5), np.full(80, 0.5)),
-        "huge": Sketch.of(np.linspace(0, 1e300, 50), np.linspace(-1e300, 1, 80)),
-        "two values": Sketch.of(np.repeat([0.0, 1], [5, 45]), np.repeat([0.0, 1], [60, 20])),
+        "ties": Sketch.from_samples(np.full(50, 0.5), np.full(80, 0.5)),
+        "huge": Sketch.from_samples(np.linspace(0, 1e300, 50), np.linspace(-1e300, 1, 80)),
+        "two values": Sketch.from_samples(
+            np.repeat([0.0, 1], [5, 45]), np.repeat([0.0, 1], [60, 20])
+        ),
     }[kind]
     return samples.content_of(found, samples.prior(found))
 

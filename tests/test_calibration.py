@@ -21,7 +21,7 @@ def sketches(draw) -> Sketch:
     gap, digits = draw(st.floats(-3, 6)), draw(st.sampled_from([0, 1, 9]))
     scale = draw(st.sampled_from([1e-12, 1, 1e12]))
     labeled, unlabeled = rng.normal(gap, 1, sizes[0]), rng.normal(0, 1, sizes[1])
-    return Sketch.of(labeled.round(digits) * scale, unlabeled.round(digits) * scale)
+    return Sketch.from_samples(labeled.round(digits) * scale, unlabeled.round(digits) * scale)
 
 
 @settings(deadline=None)
@@ -62,7 +62,7 @@ def gaussian(n_labeled, n_unlabeled, alpha, beta, seed=0):
 def test_the_posterior_nears_the_truth(beta):
     alpha = 0.3
     (labeled, labeled_y), (unlabeled, _) = gaussian(20_000, 50_000, alpha, beta)
-    sketch = Sketch.of(labeled, unlabeled)
+    sketch = Sketch.from_samples(labeled, unlabeled)
     calibration = calibrate(sketch, Shares(alpha, beta))
     ratio = np.exp(2 * sketch.scores - 2)
     truth = alpha * ratio / (alpha * ratio + 1 - alpha)
@@ -81,8 +81,8 @@ def test_calls_from_few_labeled_rows_keep_their_fdr():
     alpha, beta, false_shares = 0.2, 0.9, []
     for seed in range(60):
         (labeled, _), (unlabeled, y) = gaussian(100, 2000, alpha, beta, seed)
-        sketch = Sketch.of(labeled, unlabeled)
-        called = calibrate(sketch, Shares(alpha, beta)).fdr[sketch.cells_of(unlabeled)] <= 0.05
+        sketch = Sketch.from_samples(labeled, unlabeled)
+        called = calibrate(sketch, Shares(alpha, beta)).fdr[sketch.cell_index(unlabeled)] <= 0.05
         if called.any():
             false_shares.append(1 - y[called].mean())
     assert len(false_shares) > 40
@@ -91,7 +91,7 @@ def test_calls_from_few_labeled_rows_keep_their_fdr():
 
 def test_a_single_labeled_row_on_top_is_no_certainty():
     (labeled, _), (unlabeled, _) = gaussian(200, 2000, 0.3, 0.9)
-    sketch = Sketch.of(np.append(labeled, 100.0), unlabeled)
+    sketch = Sketch.from_samples(np.append(labeled, 100.0), unlabeled)
     p = calibrate(sketch, Shares(0.3, 0.9)).posterior
     assert 0.9 < p[-1] < 0.999
 
@@ -100,7 +100,7 @@ def test_a_single_labeled_row_on_top_is_no_certainty():
 def test_scores_that_rank_the_wrong_way_say_nothing(rows):
     """So many rows rule out every non-decreasing posterior but the constant one."""
     (labeled, _), (unlabeled, _) = gaussian(rows // 5, rows, 0.3, 0.9)
-    p = calibrate(Sketch.of(-labeled, -unlabeled), Shares(0.3, 0.9)).posterior
+    p = calibrate(Sketch.from_samples(-labeled, -unlabeled), Shares(0.3, 0.9)).posterior
     np.testing.assert_allclose(p, 0.3, atol=1e-6)
 
 
@@ -108,7 +108,7 @@ def test_more_rows_near_the_truth():
     errors = []
     for rows in (1000, 30_000, 1_000_000):
         (labeled, _), (unlabeled, _) = gaussian(rows // 5, rows, 0.3, 0.9)
-        sketch = Sketch.of(labeled, unlabeled)
+        sketch = Sketch.from_samples(labeled, unlabeled)
         ratio = np.exp(2 * sketch.scores - 2)
         truth = 0.3 * ratio / (0.3 * ratio + 0.7)
         p = calibrate(sketch, Shares(0.3, 0.9)).posterior
@@ -122,8 +122,8 @@ def test_well_separated_classes_are_told_apart():
     rng = np.random.default_rng(0)
     y = np.arange(1000) < 20
     unlabeled = rng.normal(size=1000) + np.where(y, 6, -6)
-    sketch = Sketch.of(rng.normal(size=200) + 6, unlabeled)
-    p = calibrate(sketch, Shares(0.02, 1.0)).posterior[sketch.cells_of(unlabeled)]
+    sketch = Sketch.from_samples(rng.normal(size=200) + 6, unlabeled)
+    p = calibrate(sketch, Shares(0.02, 1.0)).posterior[sketch.cell_index(unlabeled)]
     assert p[y].mean() > 0.9
     assert p[~y].mean() < 0.005
 
@@ -139,22 +139,22 @@ def test_a_prior_of_other_rows_is_said(punoise, scores, tmp_path):
 
 def test_fdr_is_the_share_of_negatives_above():
     (labeled, _), (unlabeled, y) = gaussian(20_000, 50_000, 0.3, 0.9)
-    sketch = Sketch.of(labeled, unlabeled)
+    sketch = Sketch.from_samples(labeled, unlabeled)
     calibration = calibrate(sketch, Shares(0.3, 0.9))
-    rows = calibration.fdr[sketch.cells_of(unlabeled)] <= 0.1
+    rows = calibration.fdr[sketch.cell_index(unlabeled)] <= 0.1
     assert rows.sum() > 1000
     assert 1 - y[rows].mean() == pytest.approx(0.1, abs=0.03)
 
 
 def test_above_all_unlabeled_rows_the_fdr_is_that_of_the_row():
-    sketch = Sketch.of(np.array([0.2, 0.9, 0.95]), np.array([0.1, 0.2, 0.3, 0.4]))
+    sketch = Sketch.from_samples(np.array([0.2, 0.9, 0.95]), np.array([0.1, 0.2, 0.3, 0.4]))
     calibration = calibrate(sketch, Shares(0.2, 0.9))
     assert calibration.fdr[-1] == 1 - calibration.posterior[-1]
 
 
 def test_neighbouring_scores_do_not_jump_by_a_block():
     (labeled, _), (unlabeled, _) = gaussian(2000, 10_000, 0.3, 0.9)
-    calibration = calibrate(Sketch.of(labeled, unlabeled), Shares(0.3, 0.9))
+    calibration = calibrate(Sketch.from_samples(labeled, unlabeled), Shares(0.3, 0.9))
     assert np.diff(calibration.posterior).max() < 0.05
 
 

@@ -223,7 +223,7 @@ def test_columns_that_cannot_be_carried_are_refused(options, said, tables, punoi
 
 
 def test_the_names_of_own_columns_are_all_known():
-    sketch = Sketch.of(np.linspace(0.2, 1, 50), np.linspace(0, 1, 80))
+    sketch = Sketch.from_samples(np.linspace(0.2, 1, 50), np.linspace(0, 1, 80))
     request = PosteriorRequest(True, 0.1, [Level("a", 2.0, 0.5, "A")], 0.1)
     made = posterior_columns(calibrate(sketch, Shares(0.2, 0.9)), request)
     assert {*made, *COLUMNS, "id"} <= OWN_COLUMNS

@@ -105,7 +105,7 @@ def gaussian():
     y = rng.random(20_000) < 0.3
     labeled = rng.normal(size=4000) + 2 * (rng.random(4000) < 0.9)
     unlabeled = rng.normal(size=20_000) + 2 * y
-    return unlabeled, y, Sketch.of(labeled, unlabeled)
+    return unlabeled, y, Sketch.from_samples(labeled, unlabeled)
 
 
 DRAWS = np.random.default_rng(3).normal([0.3, 0.9], 0.015, (100, 2))
@@ -135,7 +135,7 @@ def test_another_population_is_bayes_rule(gaussian):
     assert error / sketch.n_unlabeled < 0.02
     rng = np.random.default_rng(1)
     y = rng.random(200_000) < 0.05
-    cells = sketch.cells_of(rng.normal(size=200_000) + 2 * y)
+    cells = sketch.cell_index(rng.normal(size=200_000) + 2 * y)
     called = fdr[cells] <= 0.4
     assert 1 - y[called].mean() == pytest.approx(0.4, abs=0.06)
     same, _ = shift_prior(calibrate(sketch, Shares(0.3, 0.9)), 0.3)
@@ -151,7 +151,7 @@ def test_another_population_where_there_were_no_positives(gaussian):
 
 def test_tiny_scores_have_bounds():
     rng = np.random.default_rng(0)
-    sketch = Sketch.of(1e-310 * (1 + rng.random(100)), 1e-310 * rng.random(300))
+    sketch = Sketch.from_samples(1e-310 * (1 + rng.random(100)), 1e-310 * rng.random(300))
     calibration = calibrate(sketch, PRIOR)
     low, high = bounds(calibration, "isotonic", 0).posterior()
     assert np.isfinite([low, high]).all()

@@ -21,7 +21,7 @@ def estimate(method: str, labeled: np.ndarray, unlabeled: np.ndarray, **settings
     """Of samples of scores, which for methods on features become the first of three columns."""
     estimator = ESTIMATORS[method]
     if estimator.needs == "scores":
-        return estimator.estimate(Sketch.of(labeled, unlabeled), Settings(**settings))
+        return estimator.estimate(Sketch.from_samples(labeled, unlabeled), Settings(**settings))
     rng = np.random.default_rng(1)
 
     def table(scores: np.ndarray) -> np.ndarray:
@@ -254,7 +254,7 @@ def test_separated_samples_share_nothing(method):
 
 
 def test_bootstrap_samples_with_empty_cells_work():
-    sketch = Sketch.of(*draw(np.random.default_rng(0), 0.3, 0.9, 100, 500))
+    sketch = Sketch.from_samples(*draw(np.random.default_rng(0), 0.3, 0.9, 100, 500))
     resampled = sketch.resample(np.random.default_rng(1))
     for method in METHODS:
         if ESTIMATORS[method].needs == "scores":

@@ -51,13 +51,13 @@ def genes(
 
 def pooled(frame: pd.DataFrame, labeled_negatives: bool = False) -> dict[str, tuple[float, ...]]:
     """α and its interval, and the shift, of each gene and of OTHER."""
-    sketch = Sketch.of_rows(frame.s.to_numpy(), frame.known.to_numpy(np.int8))
+    sketch = Sketch.from_rows(frame.s.to_numpy(), frame.known.to_numpy(np.int8))
     prior = estimate_prior(sketch, "auto", Settings(labeled_negatives=labeled_negatives))
     shares, _ = prior.shares(sketch)
     calibration = calibrate(sketch, shares)
     bins = Bins.of(calibration)
     counter = GroupCounter(len(bins.first))
-    cells = bins.by_cell[sketch.cells_of(frame.s.to_numpy())]
+    cells = bins.by_cell[sketch.cell_index(frame.s.to_numpy())]
     counter.add(pa.array(frame.gene), frame.known.to_numpy(np.int8), cells)
     counts = counter.found().ordered()
     found = pool(calibration, bins, counts.counts, "isotonic")
@@ -104,7 +104,7 @@ def test_pooled_shares_are_better_than_separate_ones():
         found = pooled(frame)
         for name, mine in frame.groupby("gene"):
             scores = (mine.s[mine.known == known].to_numpy() for known in (1, 0))
-            separate = estimate_prior(Sketch.of(*scores), "auto", Settings()).answer.alpha
+            separate = estimate_prior(Sketch.from_samples(*scores), "auto", Settings()).answer.alpha
             errors += np.abs(np.array([found[name][0], separate]) - mine.alpha.iloc[0])
     assert errors[0] < 0.7 * errors[1]
 
@@ -139,7 +139,7 @@ def test_labeled_negatives_give_the_same_shares():
 
 def test_one_group_has_the_share_of_the_whole():
     frame = genes(3).assign(gene="all")
-    sketch = Sketch.of_rows(frame.s.to_numpy(), frame.known.to_numpy(np.int8))
+    sketch = Sketch.from_rows(frame.s.to_numpy(), frame.known.to_numpy(np.int8))
     whole = estimate_prior(sketch, "auto", Settings()).answer.alpha
     assert abs(pooled(frame)["all"][0] - whole) < 0.02
 

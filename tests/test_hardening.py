@@ -518,7 +518,7 @@ def test_a_packed_document_is_bounded(punoise, scores, tmp_path):
     assert "unpacks to more than" in result.err
 
 
-SKETCH = Sketch.of(np.arange(30.0), np.arange(50.0))
+SKETCH = Sketch.from_samples(np.arange(30.0), np.arange(50.0))
 
 
 def packed(members: dict[str, bytes], how: int = zipfile.ZIP_STORED) -> io.BytesIO:
@@ -808,7 +808,9 @@ def test_scaling_by_a_power_of_two_changes_no_bit_of_platt():
     rng = np.random.default_rng(0)
     labeled, unlabeled = rng.normal(2, 1, 300), rng.normal(1.5, 1, 900)
     one, two = (
-        calibrate(Sketch.of(labeled * by, unlabeled * by), Shares(0.2, 0.9), "platt").posterior
+        calibrate(
+            Sketch.from_samples(labeled * by, unlabeled * by), Shares(0.2, 0.9), "platt"
+        ).posterior
         for by in (1.0, 2.0**900)
     )
     assert one.tobytes() == two.tobytes()

@@ -238,7 +238,7 @@ def test_a_sketch_counts_what_it_leaves_out(tmp_path, punoise, scores):
     for start in range(0, 20_000, 1000):
         builder.add(values[start : start + 1000], sets[start : start + 1000])
     found, known = builder.sketch(), ~np.isnan(values)
-    plain = Sketch.of_rows(values[known], sets[known])
+    plain = Sketch.from_rows(values[known], sets[known])
     np.testing.assert_array_equal(found.counts, plain.counts)
     np.testing.assert_array_equal(found.edges, plain.edges)
     assert found.missing == (~known).sum()

@@ -20,7 +20,7 @@ def gaussian(n_labeled=1000, n_unlabeled=5000, alpha=0.25, beta=0.95, gap=3.0, d
     rng = np.random.default_rng(5)
     labeled = rng.normal(size=n_labeled) + gap * (rng.random(n_labeled) < beta)
     unlabeled = rng.normal(size=n_unlabeled) + gap * (rng.random(n_unlabeled) < alpha)
-    return Sketch.of(labeled.round(digits), unlabeled.round(digits))
+    return Sketch.from_samples(labeled.round(digits), unlabeled.round(digits))
 
 
 def codes(sketch: Sketch, estimate: Estimate) -> set[str]:
@@ -82,7 +82,7 @@ def test_all_methods_side_by_side():
 def test_the_auc_of_the_classes_is_recovered():
     rng = np.random.default_rng(0)
     y = rng.random(20_000) < 0.3
-    sketch = Sketch.of(rng.normal(size=5000) + 2, rng.normal(size=20_000) + 2 * y)
+    sketch = Sketch.from_samples(rng.normal(size=5000) + 2, rng.normal(size=20_000) + 2 * y)
     document = estimate_prior(sketch, "auto", Settings(beta=1.0)).to_json()
     assert document["auc"] == pytest.approx(0.921, abs=0.03)
 

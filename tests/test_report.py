@@ -112,7 +112,7 @@ def test_likely_is_what_the_stated_knowledge_makes_it():
 
 def test_scores_that_tell_nothing_make_nothing_certain_or_likely():
     rng = np.random.default_rng(3)
-    alike = Sketch.of(rng.random(300), rng.random(1000))
+    alike = Sketch.from_samples(rng.random(300), rng.random(1000))
     content = samples.content_of(alike, samples.prior(alike))
     page = render(content)
     assert sample_charts(content)["assumption"] == []
@@ -159,7 +159,7 @@ def test_where_nothing_is_assumed_nothing_is_marked():
 
 def test_scores_that_separate_little_are_drawn_at_the_purity_that_is_assumed_of_them():
     rng = np.random.default_rng(0)
-    weak = Sketch.of(rng.normal(0.25, 1, 2000), rng.normal(0, 1, 5000))
+    weak = Sketch.from_samples(rng.normal(0.25, 1, 2000), rng.normal(0, 1, 5000))
     prior = samples.prior(weak)
     assert prior.answer.assumed["purity"] < 0.29
     (chart,) = sample_charts(samples.content_of(weak, prior))["assumption"]
@@ -426,7 +426,7 @@ def test_counts_of_rows_that_pass_are_those_of_the_rows(target):
 def test_bins_lose_no_row_of_any_range(scale, n):
     rng = np.random.default_rng(0)
     labeled, unlabeled = rng.normal(1, 1, n) * scale, rng.standard_t(2, 2 * n) * scale
-    found = Sketch.of(labeled, unlabeled)
+    found = Sketch.from_samples(labeled, unlabeled)
     bins = score_bins(found)
     assert bins.labeled.sum() == pytest.approx(n)
     assert bins.unlabeled.sum() == pytest.approx(2 * n)
@@ -913,7 +913,7 @@ def test_the_histogram_is_as_wide_as_said_and_shows_every_row():
     lines = histogram_lines(samples.sketch(), PLAIN_BLOCKS, width=40)
     assert [len(line) for line in lines] == [51, 51, 51]
     assert lines[0].startswith("unlabeled  ")
-    lone = histogram_lines(Sketch.of(np.array([0.0, 1.0]), np.r_[np.zeros(10**5), 1.0]))
+    lone = histogram_lines(Sketch.from_samples(np.array([0.0, 1.0]), np.r_[np.zeros(10**5), 1.0]))
     assert lone[0].rstrip()[-1] == "▁"
 
 

@@ -249,7 +249,7 @@ def test_what_is_assumed_of_labeled_negatives_is_of_the_bottom():
 def turned(found: Sketch) -> Sketch:
     """The same rows, scored the other way round."""
     scores = [np.repeat(1 - found.scores, rows) for rows in (found.labeled, found.unlabeled)]
-    return Sketch.of(*scores)
+    return Sketch.from_samples(*scores)
 
 
 def test_labeled_negatives_are_labeled_positives_turned_round():

@@ -22,7 +22,14 @@ from conftest import needs_slurm
 
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.scale import engine as shards
-from pu_noise_cli.score.sketch import SKETCH_FORMAT, Sketch, load_sketch, save_sketch, sketch_arrays
+from pu_noise_cli.score.sketch import (
+    SKETCH_FORMAT,
+    Sketch,
+    load_sketch,
+    save_sketch,
+    sketch_arrays,
+    sketch_header,
+)
 from pu_noise_cli.tables.files import write_archive
 
 FAST = ("--classifier", "logistic", "--max-train-rows", "120")
@@ -317,7 +324,7 @@ def test_sketches_calibrate_new_rows_and_must_have_enough(sharded, scores, punoi
 
 
 def test_a_damaged_sketch_is_an_input_error():
-    sketch = Sketch.of(np.arange(30.0), np.arange(50.0))
+    sketch = Sketch.from_samples(np.arange(30.0), np.arange(50.0))
     file = io.BytesIO()
     save_sketch(sketch, file)
     raw, rng = file.getvalue(), np.random.default_rng(0)
@@ -337,7 +344,9 @@ def test_a_damaged_sketch_is_an_input_error():
         ({}, 0.5),
     ):
         file = io.BytesIO()
-        write_archive(file, SKETCH_FORMAT, {"level": level}, {**arrays, **wrong})
+        write_archive(
+            file, SKETCH_FORMAT, {**sketch_header(sketch), "level": level}, {**arrays, **wrong}
+        )
         file.seek(0)
         with pytest.raises(InputError, match=r"x\.sketch: the sketch is damaged"):
             load_sketch("x.sketch", file)

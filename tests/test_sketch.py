@@ -21,10 +21,10 @@ def same(one: Sketch, other: Sketch) -> bool:
 
 @given(samples, samples)
 def test_few_scores_are_kept_exactly(labeled, unlabeled):
-    sketch = Sketch.of(labeled, unlabeled)
+    sketch = Sketch.from_samples(labeled, unlabeled)
     both = np.concatenate([labeled, unlabeled]) + 0.0
     assert np.array_equal(sketch.scores, np.unique(both))
-    assert np.array_equal(sketch.scores[sketch.cells_of(both)], both)
+    assert np.array_equal(sketch.scores[sketch.cell_index(both)], both)
     assert (sketch.n_labeled, sketch.n_unlabeled) == (len(labeled), len(unlabeled))
 
 
@@ -44,8 +44,8 @@ def test_shards_merge_to_the_whole(seed, cuts):
     scores = rng.choice([rng.beta(0.2, 0.2, 60_000), rng.normal(size=60_000), rng.random(60_000)])
     labeled = rng.random(60_000) < 0.2
     shards = np.split(np.arange(60_000), np.sort(cuts))
-    parts = [Sketch.of(scores[s][labeled[s]], scores[s][~labeled[s]]) for s in shards]
-    whole = Sketch.of(scores[labeled], scores[~labeled])
+    parts = [Sketch.from_samples(scores[s][labeled[s]], scores[s][~labeled[s]]) for s in shards]
+    whole = Sketch.from_samples(scores[labeled], scores[~labeled])
     assert len(whole.edges) <= MAX_CELLS
     assert same(Sketch.merge(parts), whole)
     assert same(Sketch.merge([Sketch.merge(parts[::-1][:2]), *parts[::-1][2:]]), whole)
@@ -67,18 +67,18 @@ def test_batches_add_up_to_the_bytes_of_the_whole(seed):
     builder = SketchBuilder()
     for rows in np.split(rng.permutation(20_000), [1, 2, 3, 9_000, 19_998, 19_999]):
         builder.add(scores[rows], labeled[rows])
-    whole, built = Sketch.of_rows(scores, labeled), builder.sketch()
+    whole, built = Sketch.from_rows(scores, labeled), builder.sketch()
     assert whole.level > 0
     assert same(built, whole)
     assert built.edges.tobytes() == whole.edges.tobytes()  # which tell 0.0 from -0.0
     cells = np.searchsorted(whole.edges, _on_grid(scores, whole.level))
-    assert np.array_equal(whole.cells_of(scores), cells)
+    assert np.array_equal(whole.cell_index(scores), cells)
 
 
 def test_both_ends_are_resolved_alike():
     near = np.geomspace(1e-9, 0.5, 20_000)
     ends = np.concatenate([near, 1 - near])
-    sketch = Sketch.of(ends, ends)
+    sketch = Sketch.from_samples(ends, ends)
     assert np.isclose(sketch.scores.min(), 1e-9, rtol=0.05)
     assert np.isclose(1 - sketch.scores.max(), 1e-9, rtol=0.05)
 
@@ -87,12 +87,12 @@ def test_auc_counts_ties_as_a_half():
     rng = np.random.default_rng(0)
     labeled, unlabeled = rng.integers(0, 9, 80) / 8, rng.integers(0, 7, 200) / 8
     expected = roc_auc_score(np.r_[np.ones(80), np.zeros(200)], np.r_[labeled, unlabeled])
-    assert Sketch.of(labeled, unlabeled).auc == pytest.approx(expected)
+    assert Sketch.from_samples(labeled, unlabeled).auc == pytest.approx(expected)
 
 
 def test_resampling_keeps_the_sizes():
     rng = np.random.default_rng(0)
-    sketch = Sketch.of(rng.random(100), rng.random(1000))
+    sketch = Sketch.from_samples(rng.random(100), rng.random(1000))
     drawn = sketch.resample(rng)
     assert (drawn.n_labeled, drawn.n_unlabeled) == (100, 1000)
     assert not np.array_equal(drawn.unlabeled, sketch.unlabeled)

@@ -27,7 +27,7 @@ def drawn(shape, seed: int, n_labeled: int = 1000, n_unlabeled: int = 5000) -> l
 
 def due(labeled: np.ndarray, unlabeled: np.ndarray) -> dict[str, str]:
     """The warnings of this kind, with their messages."""
-    found = diagnose(Case(Sketch.of(labeled, unlabeled), Estimate(0.1, 0.9)))
+    found = diagnose(Case(Sketch.from_samples(labeled, unlabeled), Estimate(0.1, 0.9)))
     return {notice.code: notice.message for notice in found if notice.code in CODES}
 
 
@@ -59,7 +59,7 @@ def test_a_lone_score_is_told_whatever_the_labels_say(n, labeled_negatives):
 
     labeled, unlabeled = drawn(shape, 0, n // 2, n)
     settings = Settings(labeled_negatives=labeled_negatives)
-    found = estimate_prior(Sketch.of(labeled, unlabeled), "bound", settings)
+    found = estimate_prior(Sketch.from_samples(labeled, unlabeled), "bound", settings)
     told = {notice.code: notice.message for notice in found.notices}
     assert "have the score -1 and all others" in told["lone-value"]
 

@@ -37,7 +37,7 @@ def scores_of(rng, n, share):
 @pytest.fixture(scope="module")
 def found():
     rng = np.random.default_rng(4)
-    sketch = Sketch.of(scores_of(rng, 2000, 0.9), scores_of(rng, 6000, 0.3))
+    sketch = Sketch.from_samples(scores_of(rng, 2000, 0.9), scores_of(rng, 6000, 0.3))
     calibration = calibrate(sketch, KNOWN)
     return calibration, bounds(calibration, "isotonic", 0)
 
@@ -86,10 +86,10 @@ def test_a_predictor_that_runs_the_other_way_keeps_its_scale(found):
 def test_every_row_of_a_coarse_cell_is_within_the_threshold():
     rng = np.random.default_rng(0)
     labeled, unlabeled = scores_of(rng, 20_000, 0.9), scores_of(rng, 100_000, 0.3)
-    sketch = Sketch.of(labeled, unlabeled)
+    sketch = Sketch.from_samples(labeled, unlabeled)
     assert sketch.level > 0
     low, high = sketch.spans()
-    cells = sketch.cells_of(unlabeled)
+    cells = sketch.cell_index(unlabeled)
     assert (low[cells] <= unlabeled).all()
     assert (unlabeled <= high[cells]).all()
     assert (low[1:] > high[:-1]).all()
@@ -120,7 +120,9 @@ def test_points_are_ranges_as_excalibr_has_them(found):
 
 def test_no_level_is_said_in_words():
     rng = np.random.default_rng(1)
-    calibration = calibrate(Sketch.of(rng.random(50), rng.random(50)), Shares(0.3, 0.9, False))
+    calibration = calibrate(
+        Sketch.from_samples(rng.random(50), rng.random(50)), Shares(0.3, 0.9, False)
+    )
     held = bounds(calibration, "isotonic", 0)
     document = Thresholds.of(calibration, held, ACMG).to_json("noise", "stated")
     assert "no level" in document["uncalibratable_reason"]
@@ -277,9 +279,9 @@ def test_bounds_hold_as_often_as_they_say():
     missed = []
     for seed in range(40):
         rng = np.random.default_rng(seed)
-        sketch = Sketch.of(scores_of(rng, 600, 0.9), scores_of(rng, 2000, 0.3))
+        sketch = Sketch.from_samples(scores_of(rng, 600, 0.9), scores_of(rng, 2000, 0.3))
         low, high = bounds(calibrate(sketch, KNOWN), "isotonic", 0).lr
-        cells = sketch.cells_of(x)
+        cells = sketch.cell_index(x)
         missed += [*(low[cells] > np.exp(2 * x - 2)), *(high[cells] < np.exp(2 * x - 2))]
     assert 0.01 < np.mean(missed) < 0.08
 
@@ -307,7 +309,7 @@ def genes():
 
 
 def width(scores, sets, names):
-    calibration = calibrate(Sketch.of_rows(scores, sets), Shares(0.2, 0.9, of_these_rows=False))
+    calibration = calibrate(Sketch.from_rows(scores, sets), Shares(0.2, 0.9, of_these_rows=False))
     copies = GroupCopies.of_rows(scores, sets, pa.array(list(map(str, names))))
     low, high = bounds(calibration, "isotonic", 0, copies).posterior()
     return (high - low).mean()
@@ -325,7 +327,7 @@ def test_bounds_are_wider_where_rows_of_a_group_are_alike(genes):
 @pytest.mark.parametrize("calibrator", ["platt", "spline"])
 def test_bounds_by_group_are_numbers_for_every_calibrator(genes, calibrator):
     scores, sets, gene = genes
-    calibration = calibrate(Sketch.of_rows(scores, sets), Shares(0.2, 0.9), calibrator)
+    calibration = calibrate(Sketch.from_rows(scores, sets), Shares(0.2, 0.9), calibrator)
     copies = GroupCopies.of_rows(scores, sets, pa.array(list(map(str, gene))))
     by_row, by_group = (bounds(calibration, calibrator, 0, of) for of in (None, copies))
     for narrow, wide in zip((*by_row.lr, *by_row.own), (*by_group.lr, *by_group.own), strict=True):

@@ -153,14 +153,14 @@ def draw_rows(
     drawing = Drawing(np.concatenate(sizes), earlier, seed)
     offset = len(by_set[0].due)
     for chunk, scores in scored.chunks([*scored.rows.id_columns, "score"]):
-        cells = sketch.cells_of(scores)
+        cells = sketch.cell_index(scores)
         ours, theirs = by_set[1].stratum[cells] + offset, by_set[0].stratum[cells]
         drawing.add(scored.rows, chunk, scores, np.where(chunk.labeled, ours, theirs))
     found: list[tuple[Any, ...]] = []
     for number, kept in enumerate(drawing.kept):
         labeled = number >= offset
         design, stratum = by_set[labeled], number - offset * labeled
-        cells = sketch.cells_of(np.array([row.score for row in kept], np.float64))
+        cells = sketch.cell_index(np.array([row.score for row in kept], np.float64))
         for row, cell in zip(kept, cells, strict=True):
             weight = float(design.rows[stratum] / len(kept))
             values = (*row.id, SETS[labeled], row.score, float(design.posterior[cell]))

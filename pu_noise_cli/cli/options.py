@@ -506,7 +506,7 @@ class LabelsOption(Common):
 
     def negatives_in(self, scores: Scores | Sketch) -> bool:
         """Whether labeled rows are negatives: as the user says or, where nothing, the scores."""
-        said = scores.labeled_negatives
+        said = scores.labeled_class == "negative"
         if said and self.labeled_are == "positives":
             raise UsageError("--labeled-are positives: the scores say that theirs are negatives")
         return said or self.labeled_negatives
@@ -701,7 +701,7 @@ class TableOptions(
             train=False if self.score_column is not None else self.transform,
             lower_is_positive=self.lower_is_positive,
             skip_missing=self.skip_missing,
-            labeled_negatives=self.labeled_negatives,
+            labeled_class="negative" if self.labeled_negatives else "positive",
             decoys=self.of_decoys,
             max_train_rows=self.max_train_rows or default.max_train_rows,
             na=self.na,

@@ -125,13 +125,13 @@ def widening(calibration: Calibration, copies: GroupCopies, seed: int) -> FloatA
     shares = replace(calibration.shares, of_these_rows=False, draws=())
     by_group = _variance(rows, drawn, shares)
     by_row = _variance(rows, [rows.resample(rng) for _ in drawn], shares)
-    return np.sqrt(np.maximum(by_group / by_row, 1))[rows.cells_of(calibration.sketch.scores)]
+    return np.sqrt(np.maximum(by_group / by_row, 1))[rows.cell_index(calibration.sketch.scores)]
 
 
 def _variance(whole: Sketch, drawn: list[Sketch], shares: Shares) -> FloatArray:
     """The variance of the log-odds, each cell's averaged with those of the rows around it."""
     found = [calibrate(copy, shares) for copy in drawn]
-    logs = [np.log(one.lr[one.sketch.cells_of(whole.scores)]) for one in found]
+    logs = [np.log(one.lr[one.sketch.cell_index(whole.scores)]) for one in found]
     variance, rows = np.var(logs, axis=0), whole.counts.sum(1)
     place = relative_mid_ranks(rows)
     low, high = (np.searchsorted(place, place + side * NEARBY) for side in (-1, 1))
@@ -317,7 +317,7 @@ def _quantiles(beliefs: Sequence[_Belief], shifts: Sequence[float]) -> Pair:
 
 def _bootstrapped(calibration: Calibration, copies: Sequence[Calibration]) -> Bounds:
     """Quantiles over bootstrap samples of the rows, each with another of the likely α and β."""
-    cells = [copy.sketch.cells_of(calibration.sketch.scores) for copy in copies]
+    cells = [copy.sketch.cell_index(calibration.sketch.scores) for copy in copies]
 
     def pair(drawn: list[FloatArray]) -> Pair:
         levels = (1 - ONE_SIDED, ONE_SIDED)

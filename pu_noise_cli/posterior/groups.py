@@ -158,7 +158,7 @@ class CountGroups:
         for chunk, scores in self._scored(job.part, threads):
             known = ~np.isnan(scores)
             names = group_names(chunk, self.by).filter(pa.array(known))
-            cells = self.sketch.cells_of(scores[known])
+            cells = self.sketch.cell_index(scores[known])
             counter.add(names, chunk.sets[known], by_cell[cells])
             done(len(scores))
         return counter.found()
@@ -488,4 +488,4 @@ class WriteGroupPosteriors(WritePosteriors):
     def _columns(self, chunk: Chunk, scores: FloatArray) -> dict[str, NDArray[Any]]:
         groups = self.found.groups
         places = groups.places(group_names(chunk, groups.by))
-        return self.found.columns(places, self.sketch.cells_of(scores))
+        return self.found.columns(places, self.sketch.cell_index(scores))

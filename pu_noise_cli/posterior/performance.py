@@ -103,7 +103,7 @@ def figures(
     copies = [performance(copy, at) for copy in replicates(calibration, calibrator, seed)]
     columns: dict[str, FloatArray] = {
         "threshold": at,
-        "posterior": calibration.posterior[sketch.cells_of(at)],
+        "posterior": calibration.posterior[sketch.cell_index(at)],
         "called": found.called,
     }
     for name, values in found.measures.items():

@@ -192,14 +192,14 @@ class WritePosteriors:
 
     def arrays(self, names: Sequence[str], chunk: Chunk, scores: FloatArray) -> list[pa.Array]:
         """The named columns of the rows of a chunk, null where they have no score."""
-        cells = self.sketch.cells_of(scores)
+        cells = self.sketch.cell_index(scores)
         return [
             at_places(self.columns[name], cells, known_rows(name, chunk, scores)) for name in names
         ]
 
     def saw(self, found: PosteriorRows, rows: Rows, chunk: Chunk, scores: FloatArray) -> None:
         """Enter the rows of a chunk into what was found."""
-        found.add(rows, chunk, scores, self.sketch.cells_of(scores))
+        found.add(rows, chunk, scores, self.sketch.cell_index(scores))
 
     @staticmethod
     def merge(results: Sequence[PosteriorRows]) -> PosteriorRows:

@@ -164,7 +164,7 @@ class Prior:
         There must be an estimate.
         """
         assert self.answer is not None
-        if sketch.labeled_negatives and not self.labeled_negatives:
+        if sketch.labeled_class == "negative" and not self.labeled_negatives:
             raise UsageError(
                 "the prior takes labeled rows for positives, and the scores say that theirs are "
                 "negatives: estimate it from them, or with --alpha say --labeled-are negatives"

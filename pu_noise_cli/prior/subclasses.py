@@ -239,7 +239,7 @@ def _tables(samples: Samples, settings: Settings, rng: np.random.Generator) -> T
         scores = np.clip(fit.scores, 1e-4, 1 - 1e-4)
     # both kinds of row weigh the same in training, so the odds of the score are g/f
     ratio = scores / (1 - scores)
-    return Tables(rows.astype(np.float64), len(both[0]), ratio, Sketch.of_rows(scores, labeled))
+    return Tables(rows.astype(np.float64), len(both[0]), ratio, Sketch.from_rows(scores, labeled))
 
 
 def _drawn(rows: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -269,7 +269,7 @@ def _parts(tables: Tables, ratios: Ratios, number: int, rng: np.random.Generator
 
 
 def _part(tables: Tables, ratios: Ratios, members: BoolArray) -> Part:
-    sketch = Sketch.of(*ratios.of(members))
+    sketch = Sketch.from_samples(*ratios.of(members))
     evidence = Evidence.of(sketch)
     belief, _, _ = believed(sketch, CLEAN, evidence)
     return Part(float(members.sum() / tables.n_labeled), evidence.log_likelihood[:, -1], belief)

@@ -46,7 +46,7 @@ class Matches:
     @cached_property
     def sketch(self) -> Sketch:
         """The sketch of their scores."""
-        return Sketch.of_rows(self.score, self.labeled)
+        return Sketch.from_rows(self.score, self.labeled, "negative")
 
     def best(self, key: str) -> Matches:
         """The best match for each value of a key; of equal ones any, be it target or decoy."""

@@ -465,7 +465,7 @@ def suspicious_labels(
     rows: Sequence[DoubtfulRow], calibration: Calibration
 ) -> tuple[SuspiciousLabel, ...]:
     """The doubtful rows with the probability that they are what their labels say, lowest first."""
-    cells = calibration.sketch.cells_of(np.array([row.score for row in rows], np.float64))
+    cells = calibration.sketch.cell_index(np.array([row.score for row in rows], np.float64))
     p = calibration.posterior_labeled
     correct = 1 - p if calibration.shares.labeled_negatives else p
     return tuple(

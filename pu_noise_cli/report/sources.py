@@ -155,11 +155,12 @@ def _thresholds(
 
 
 def _read_scores(opened: Scores, labeled_negatives: bool) -> tuple[Sketch, list[DoubtfulRow]]:
-    builder, doubtful = SketchBuilder(), DoubtfulRows(labeled_negatives=labeled_negatives)
+    builder = SketchBuilder(opened.labeled_class)
+    doubtful = DoubtfulRows(labeled_negatives=labeled_negatives)
     for chunk, scores in opened.chunks([*opened.rows.id_columns, "score"]):
         builder.add(scores, chunk.sets)
         doubtful.add(opened.rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
-    sketch = replace(builder.sketch(), labeled_negatives=opened.labeled_negatives)
+    sketch = builder.sketch()
     check_sizes(opened.name, sketch.counts.sum(0), sketch.missing)
     return sketch, doubtful.kept
 

@@ -91,7 +91,7 @@ def _read(table: Table, sketch: Sketch) -> tuple[dict[str, FloatArray], float | 
         known = _check_values(chunk, values)
         if target:
             target_alpha = _checked_target(chunk, values[TARGET_ALPHA][known], target_alpha)
-        cells = sketch.cells_of(values["score"][known])
+        cells = sketch.cell_index(values["score"][known])
         np.add.at(counts, (cells, chunk.sets[known]), 1)
         for name, total in sums.items():
             total += np.bincount(cells, values[name][known], size)

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ from ..tables.files import read_archive, write_archive
 from ..tables.rows import NEGATIVE, SETS, USUAL_SETS, Chunk, Rows
 from .classifiers import CLASSIFIERS, Arrays, Fit, Model, Training
 from .scaling import Scaling
-from .sketch import Sketch, sketch_arrays, sketch_of
+from .sketch import LabeledClass, Sketch, sketch_arrays, sketch_from_arrays, sketch_header
 
 FOLDS = 3
 
@@ -112,7 +112,7 @@ class ScoreModel:
     model: Model | None = None
     lower_is_positive: bool = False  # of a column used as the score
     skip_missing: bool = False  # of one: rows without a value have no score
-    labeled_negatives: bool = False  # labeled rows are; a classifier learned to find them
+    labeled_class: LabeledClass = "positive"  # which a classifier learned to find
 
     def features(self, chunk: Chunk) -> Matrix:
         """The scaled features of rows, shape (n, d)."""
@@ -130,7 +130,7 @@ class ScoreModel:
 
     def turned(self, scores: Scores) -> Scores:
         """Scores of a classifier, shape (n,), such that a high one means positive."""
-        return 1 - scores if self.labeled_negatives else scores
+        return 1 - scores if self.labeled_class == "negative" else scores
 
 
 def _check_known(chunk: Chunk, encoding: Encoding, values: Scores) -> None:
@@ -217,14 +217,12 @@ def save_model(stored: StoredModel, file: BinaryIO) -> None:
     header: dict[str, Any] = {
         "classifier": model.classifier,
         "lower_is_positive": model.lower_is_positive,
+        "skip_missing": model.skip_missing,
+        "labeled_class": model.labeled_class,
         "encoding": model.encoding.as_json(),
     }
-    if model.labeled_negatives:
-        header["labeled_negatives"] = True
-    if model.skip_missing:
-        header["skip_missing"] = True
     if stored.sketch is not None:
-        header["level"] = stored.sketch.level
+        header["sketch"] = sketch_header(stored.sketch)
         arrays |= _prefixed("sketch.", sketch_arrays(stored.sketch))
     if model.scaling is not None and model.model is not None:
         arrays |= _prefixed("scaling.", model.scaling.arrays())
@@ -247,9 +245,8 @@ def load_model(name: str, file: BinaryIO) -> StoredModel:
     header, arrays = read_archive(name, file, FORMAT, lambda key: bool(ARRAY.fullmatch(key)))
     try:
         model, sketch = _score_model(header, arrays), None
-        if "level" in header:
-            sketch = sketch_of(_part(arrays, "sketch."), header["level"])
-            sketch = replace(sketch, labeled_negatives=model.labeled_negatives)
+        if "sketch" in header:
+            sketch = sketch_from_arrays(_part(arrays, "sketch."), header["sketch"])
         scorer = _scorer(header, arrays, model) if "files" in header else None
         return StoredModel(model, sketch, scorer)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
@@ -258,23 +255,25 @@ def load_model(name: str, file: BinaryIO) -> StoredModel:
 
 def _score_model(header: dict[str, Any], arrays: Arrays) -> ScoreModel:
     encoding = Encoding.from_json(header["encoding"])
-    kind, turned = header["classifier"], header["lower_is_positive"]
-    skip, negatives = (header.get(key, False) for key in ("skip_missing", "labeled_negatives"))
-    if not {type(turned), type(skip), type(negatives)} <= {bool}:
-        raise TypeError("lower_is_positive, skip_missing and labeled_negatives are true or false")
+    kind, labeled_class = header["classifier"], header["labeled_class"]
+    lower, skip = header["lower_is_positive"], header["skip_missing"]
+    if not {type(lower), type(skip)} <= {bool}:
+        raise TypeError("lower_is_positive and skip_missing are true or false")
+    if labeled_class not in get_args(LabeledClass):
+        raise ValueError("labeled_class is positive or negative")
     if kind is None:
         if [column.kind for column in encoding.columns] != ["number"]:
             raise ValueError("the score is one column of numbers")
         return ScoreModel(
             encoding,
-            lower_is_positive=turned,
+            lower_is_positive=lower,
             skip_missing=skip,
-            labeled_negatives=negatives,
+            labeled_class=labeled_class,
         )
     scaling = Scaling.from_arrays(_part(arrays, "scaling."))
     scaling.check(len(encoding.feature_names))
     model = _model(kind, arrays, "model.", encoding)
-    return ScoreModel(encoding, kind, scaling, model, labeled_negatives=negatives)
+    return ScoreModel(encoding, kind, scaling, model, labeled_class=labeled_class)
 
 
 def _model(kind: str, arrays: Arrays, prefix: str, encoding: Encoding) -> Model:

@@ -24,7 +24,7 @@ from ..tables.reading import open_table, parquet_metadata
 from ..tables.rows import OWN_COLUMNS, SETS, Chunk, Rows
 from ..tables.writing import WriteBatch, table_writer
 from .model import HonestScorer, ScoreModel, StoredModel, save_model
-from .sketch import Sketch, SketchBuilder
+from .sketch import LabeledClass, Sketch, SketchBuilder
 from .training import check_sizes
 
 SET_NAMES = pa.array(SETS)
@@ -82,13 +82,13 @@ class Scores:
             raise InputError(f"{self.name}: its metadata are damaged") from error
 
     @property
-    def labeled_negatives(self) -> bool:
-        """Whether the files say that the labeled rows are negatives."""
+    def labeled_class(self) -> LabeledClass:
+        """The class that the files say labeled rows are of; positive where they say nothing."""
         shards = self.rows.tables[0].shards
-        said = {parquet_metadata(shard).get(LABELS_KEY) for shard in shards}
-        if said not in ({None}, {NEGATIVES}):
-            raise InputError(f"{self.name}: its files do not say the same of labeled rows")
-        return said == {NEGATIVES}
+        stated = {parquet_metadata(shard).get(LABELS_KEY) for shard in shards}
+        if stated not in ({None}, {NEGATIVES}):
+            raise InputError(f"{self.name}: labeled rows are negatives in only some of its files")
+        return "negative" if stated == {NEGATIVES} else "positive"
 
     def chunks(self, columns: Sequence[str] = ("score",)) -> Iterator[tuple[Chunk, FloatArray]]:
         """The rows in order with their scores, which are finite, or NaN where there is none."""
@@ -97,11 +97,11 @@ class Scores:
 
     def sketch(self, done: RowsDone = lambda rows: None) -> Sketch:
         """The sketch of all scores, in one pass."""
-        builder = SketchBuilder()
+        builder = SketchBuilder(self.labeled_class)
         for chunk, scores in self.chunks():
             builder.add(scores, chunk.sets)
             done(len(scores))
-        return replace(builder.sketch(), labeled_negatives=self.labeled_negatives)
+        return builder.sketch()
 
     def checked_sketch(self, engine: Engine) -> Sketch:
         """The sketch of all scores, of which there must be enough to estimate from."""
@@ -168,7 +168,7 @@ class WriteScores:
         with_set = isinstance(self.scorer, HonestScorer)
         if job.is_done and job.out is not None:
             return Scored(Scores.open(job.out, with_set).sketch(done))
-        builder = SketchBuilder()
+        builder = SketchBuilder(self.model.labeled_class)
         finder = None if job.part.matches is None else MatchFinder(job.part)
         metadata = _metadata(self.model, self.notices)
         schema = scores_schema(job.part, with_set).with_metadata(metadata)
@@ -184,11 +184,10 @@ class WriteScores:
                 else:
                     finder.add(chunk, scores)
                 done(len(scores))
-        negatives = self.model.labeled_negatives
         if finder is None:
-            return Scored(replace(builder.sketch(), labeled_negatives=negatives))
+            return Scored(builder.sketch())
         matches, missing = finder.found(), finder.missing
-        sketch = replace(matches.sketch, missing=missing, labeled_negatives=negatives)
+        sketch = replace(matches.sketch, missing=missing)
         return Scored(sketch, matches)
 
     def _scored(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, FloatArray]]:
@@ -253,12 +252,12 @@ def write_training_scores(
 
 def _metadata(model: ScoreModel, notices: Sequence[Notice] = ()) -> dict[str, str]:
     """What Parquet says of a model's scores beside the rows."""
-    said = (
-        {WARNINGS_KEY: json.dumps([(notice.code, notice.message) for notice in notices])}
-        if notices
-        else {}
-    )
-    return said | ({LABELS_KEY: NEGATIVES} if model.labeled_negatives else {})
+    metadata = {}
+    if notices:
+        metadata[WARNINGS_KEY] = json.dumps([(notice.code, notice.message) for notice in notices])
+    if model.labeled_class == "negative":
+        metadata[LABELS_KEY] = NEGATIVES
+    return metadata
 
 
 def id_columns(columns: Sequence[str]) -> tuple[str, ...]:

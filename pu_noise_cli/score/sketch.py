@@ -1,19 +1,19 @@
-"""The sufficient statistic of every univariate estimator: sorted scores with their counts.
+"""The sketch of scores: the sufficient statistic of every univariate estimator.
 
 A sketch holds the distinct scores and, for each, how many rows of each set have it: unlabeled,
-labeled, and known negatives where there are any. Where there are more than MAX_CELLS distinct
-scores it holds them on a coarser grid. The grids do not depend on the data and each is nested in
-the next finer one; the grid in use is the finest on which the scores fill at most MAX_CELLS cells.
-So the sketches of shards, merged in any order, are exactly the sketch of the whole.
+labeled, and known negatives if there are any. Beyond MAX_CELLS distinct scores, it holds them on a
+coarser grid. Grids do not depend on the data, and each is nested in the next finer one; a sketch
+uses the finest grid on which its scores fill at most MAX_CELLS cells. So the sketches of shards,
+merged in any order, are exactly the sketch of the whole.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +25,12 @@ from ..tables.files import Arrays, read_archive, write_archive
 from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, SetArray
 
 SKETCH_FORMAT = "punoise.sketch/1"
-SKETCH_ARRAYS = ("edges", "labeled", "unlabeled", "negative")  # the last where there are some
-MAX_ROWS = 2**53  # in a sketch: beyond, not every count is a number of its own
+SKETCH_ARRAYS = ("edges", "labeled", "unlabeled", "negative")  # the last only if there are any
+MAX_ROWS = 2**53  # above it, floats do not represent every count
 MAX_CELLS = 8192
-DENSE_LEVEL = 39  # from here on a grid has few enough cells for a table of them all
+DENSE_LEVEL = 39  # from this level on, a grid has few enough cells for a lookup table of all
+
+LabeledClass = Literal["positive", "negative"]
 
 
 def _on_grid(scores: FloatArray, level: int, middle: bool = False) -> FloatArray:
@@ -65,56 +67,70 @@ def _table_index(scores: FloatArray, level: int) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """Cells in increasing order, each with at least one row."""
+    """Cells of scores in increasing order, each with at least one row.
+
+    High scores mean positive, whichever class the labeled rows are of.
+    """
 
     edges: FloatArray  # (cells,)
     counts: IntArray  # (cells, 3): rows of each set
     level: int = 0  # bits dropped from the scores; at 0 they are exact
-    missing: int = 0  # further rows, which have no score
-    labeled_negatives: bool = False  # whether the scores say so of labeled rows
+    missing: int = 0  # further rows, without a score
+    labeled_class: LabeledClass = "positive"
+
+    scores: FloatArray = field(init=False)  # (cells,): the middle of each cell
+    unlabeled: IntArray = field(init=False)  # (cells,)
+    labeled: IntArray = field(init=False)  # (cells,)
+    negative: IntArray = field(init=False)  # (cells,): known negatives
+    n_unlabeled: int = field(init=False)
+    n_labeled: int = field(init=False)
+    n_negative: int = field(init=False)
+    auc: float = field(init=False)  # of labeled against unlabeled rows, see auc_against
+
+    def __post_init__(self) -> None:
+        columns = {name: np.ascontiguousarray(self.counts[:, i]) for i, name in enumerate(SETS)}
+        totals = {f"n_{name}": int(rows.sum()) for name, rows in columns.items()}
+        self.__dict__.update(scores=_on_grid(self.edges, self.level, middle=True))
+        self.__dict__.update(columns | totals)
+        self.__dict__.update(auc=self.auc_against(UNLABELED))
 
     @classmethod
-    def of(
+    def from_samples(
         cls, labeled: FloatArray, unlabeled: FloatArray, negative: FloatArray | None = None
     ) -> Sketch:
         """The sketch of samples of finite scores, each of shape (n,) with an n of its own."""
         parts = [unlabeled, labeled, np.empty(0) if negative is None else negative]
         sets = np.repeat(np.arange(len(SETS), dtype=np.int8), list(map(len, parts)))
-        return cls.of_rows(np.concatenate(parts), sets)
+        return cls.from_rows(np.concatenate(parts), sets)
 
     @classmethod
-    def of_rows(cls, scores: FloatArray, sets: SetArray) -> Sketch:
-        """The sketch of rows with finite scores and the codes of their sets; both of shape (n,)."""
+    def from_rows(
+        cls, scores: FloatArray, sets: SetArray, labeled_class: LabeledClass = "positive"
+    ) -> Sketch:
+        """The sketch of rows with finite scores and the codes of their sets, both of shape (n,)."""
         coded = pa.array(np.asarray(scores, np.float64)).dictionary_encode()
         distinct = np.asarray(coded.dictionary)
-        counts = _counted(np.asarray(coded.indices), sets, len(distinct))
-        return cls(distinct, counts)._at_level(0)._coarsened()
+        counts = _count_rows(np.asarray(coded.indices), sets, len(distinct))
+        return cls(*_coarsen(*_regrid(distinct, counts, 0)), labeled_class=labeled_class)
 
     @classmethod
-    def merge(cls, sketches: Iterable[Sketch], most: int = MAX_CELLS) -> Sketch:
-        """The sketch of all rows that the given sketches were made of, with at most so many cells.
+    def merge(cls, sketches: Iterable[Sketch], max_cells: int = MAX_CELLS) -> Sketch:
+        """The sketch of the rows of all sketches.
 
-        The number must be the same for all sketches that are to add up.
+        Sketches that are merged again later must all be merged with the same `max_cells`.
         """
         parts = list(sketches)
-        said = {part.labeled_negatives for part in parts}
-        if len(said) > 1:
+        classes = {part.labeled_class for part in parts}
+        if len(classes) > 1:
             raise InputError(
-                "only some of the scores say that their labeled rows are negatives, so they are of "
-                "different runs; give those of one"
+                "labeled rows are negatives in only some of the scores, so they come from "
+                "different runs; use those of one run"
             )
-        stacked = cls(
-            np.concatenate([part.edges for part in parts]),
-            np.concatenate([part.counts for part in parts]),
-            missing=sum(part.missing for part in parts),
-            labeled_negatives=True in said,
-        )
-        return stacked._at_level(max(part.level for part in parts))._coarsened(most)
-
-    @cached_property
-    def scores(self) -> FloatArray:
-        """The score each cell stands for: its middle."""
-        return _on_grid(self.edges, self.level, middle=True)
+        edges = np.concatenate([part.edges for part in parts])
+        counts = np.concatenate([part.counts for part in parts])
+        cells = _regrid(edges, counts, max(part.level for part in parts))
+        missing = sum(part.missing for part in parts)
+        return cls(*_coarsen(*cells, max_cells), missing, classes.pop())
 
     def spans(self) -> tuple[FloatArray, FloatArray]:
         """The lowest and the highest score of each cell, both of shape (cells,)."""
@@ -124,55 +140,21 @@ class Sketch:
         last = np.where(alone, 0, (1 << self.level) - 1)
         far = (distance.view(np.int64) | last).view(np.float64)
         # 1 - far may be rounded into the next cell, but the edge of that one is exact
-        turned = np.nextafter(1.0 - np.nextafter(far, 1.0), 1.0)
-        far = np.where(mirrored & (self.level > 0), turned, np.where(mirrored, self.edges, far))
+        from_one = np.nextafter(1.0 - np.nextafter(far, 1.0), 1.0)
+        far = np.where(mirrored & (self.level > 0), from_one, np.where(mirrored, self.edges, far))
         return np.minimum(self.edges, far), np.maximum(self.edges, far)
 
-    @cached_property
-    def unlabeled(self) -> IntArray:
-        """Unlabeled rows, shape (cells,)."""
-        return np.ascontiguousarray(self.counts[:, UNLABELED])
-
-    @cached_property
-    def labeled(self) -> IntArray:
-        """Labeled rows, shape (cells,)."""
-        return np.ascontiguousarray(self.counts[:, LABELED])
-
-    @cached_property
-    def negative(self) -> IntArray:
-        """Known negatives, shape (cells,)."""
-        return np.ascontiguousarray(self.counts[:, NEGATIVE])
-
-    @cached_property
-    def n_labeled(self) -> int:
-        return int(self.labeled.sum())
-
-    @cached_property
-    def n_unlabeled(self) -> int:
-        return int(self.unlabeled.sum())
-
-    @cached_property
-    def n_negative(self) -> int:
-        return int(self.negative.sum())
-
-    @cached_property
-    def auc(self) -> float:
-        """P(labeled score > unlabeled score) + P(equal) / 2."""
-        return self.auc_against(UNLABELED)
-
     def auc_against(self, other: int) -> float:
-        """P(labeled score > score of the other set) + P(equal) / 2."""
+        """P(labeled score > score of another set) + P(equal) / 2; NaN without rows."""
         rows = self.counts[:, other]
-        return float(self.labeled @ mid_ranks(rows) / (self.n_labeled * int(rows.sum())))
+        pairs = self.n_labeled * int(rows.sum())
+        return float(self.labeled @ mid_ranks(rows) / pairs) if pairs else float("nan")
 
-    def cells_of(self, scores: FloatArray) -> IntArray:
-        """The cell each score falls in, shape (n,): its own, or the nearest there is.
-
-        Where there is no score (NaN) it is some cell.
-        """
+    def cell_index(self, scores: FloatArray) -> IntArray:
+        """The cell of each score, shape (n,), or the nearest one; any cell for NaN."""
         if has_gaps(scores):
             scores = np.nan_to_num(scores)
-        # for few scores a table does not pay, of which each cell takes a page of memory
+        # for few scores a table does not pay: each cell of it takes a page of memory
         if self.level < DENSE_LEVEL or len(scores) <= 8 * MAX_CELLS:
             return self._nearest(scores)
         cells = self._table[_table_index(scores, self.level)] - 1
@@ -185,65 +167,75 @@ class Sketch:
         edges = _on_grid(scores, self.level)
         right = np.minimum(np.searchsorted(self.edges, edges), len(self.edges) - 1)
         left = np.maximum(right - 1, 0)
-        with np.errstate(over="ignore"):  # between two finite scores there may be more than finite
+        with np.errstate(over="ignore"):  # finite scores may be infinitely far apart
             return np.where(edges - self.edges[left] < self.edges[right] - edges, left, right)
 
     @cached_property
     def _table(self) -> IntArray:
-        """For each place of _table_index the cell there, counted from 1; 0 where there is none."""
+        """For each place of _table_index the cell there, counted from 1; 0 for none."""
         table = np.zeros(3 << (63 - self.level), np.int64)  # takes memory only where it is written
         table[_table_index(self.edges, self.level)] = np.arange(1, len(self.edges) + 1)
         return table
 
     def resample(self, rng: np.random.Generator) -> Sketch:
-        """A bootstrap sample of the rows: each set redrawn at its own size."""
+        """A bootstrap sample of the rows: each set is redrawn at its own size."""
         counts = np.zeros_like(self.counts)
         for code in (LABELED, UNLABELED, NEGATIVE):
             if rows := int(self.counts[:, code].sum()):
                 counts[:, code] = rng.multinomial(rows, self.counts[:, code] / rows)
-        drawn = counts.any(axis=1)
-        return Sketch(self.edges[drawn], counts[drawn], self.level)
+        return self._with_counts(counts)
 
     def without_negatives(self) -> Sketch:
-        """The labeled and unlabeled rows alone."""
+        """The sketch of the labeled and unlabeled rows only."""
         if not self.n_negative:
             return self
-        counts = np.where(np.arange(len(SETS)) == NEGATIVE, 0, self.counts)
-        seen = counts.any(axis=1)
-        return Sketch(self.edges[seen], counts[seen], self.level)
+        return self._with_counts(np.where(np.arange(len(SETS)) == NEGATIVE, 0, self.counts))
+
+    def _with_counts(self, counts: IntArray) -> Sketch:
+        filled = counts.any(axis=1)
+        return replace(self, edges=self.edges[filled], counts=counts[filled])
 
     def mirrored(self) -> Sketch:
-        """The rows by how low they score, each cell at its middle: to estimate from, not to merge.
+        """The rows with the order of their scores reversed, so that high means negative.
 
-        Shares stay shares.
+        Scores within [0, 1] stay there. Each cell is at its middle: the result is to estimate
+        from, not to merge.
         """
         if self.n_negative:
-            raise UsageError("labeled negatives and known negatives do not go together")
-        shares = len(self.edges) > 0 and self.edges[0] >= 0 and self.edges[-1] <= 1
+            raise UsageError("labeled negatives cannot be combined with known negatives")
+        is_fraction = len(self.edges) > 0 and self.edges[0] >= 0 and self.edges[-1] <= 1
         scores = self.scores[::-1]
-        turned = 1.0 - scores if shares else -scores
-        return Sketch(turned, self.counts[::-1].copy(), missing=self.missing)
+        return Sketch(
+            1.0 - scores if is_fraction else -scores,
+            self.counts[::-1].copy(),
+            missing=self.missing,
+        )
 
-    def _at_level(self, level: int) -> Sketch:
-        """These rows on the grid of a level at least as coarse as their own, cells in order."""
-        edges = _on_grid(self.edges, level)
-        order = np.argsort(edges, kind="stable")  # quick where there is some order already
-        edges = edges[order]
-        first = np.flatnonzero(_is_first(edges))
-        counts = np.add.reduceat(self.counts[order], first) if len(first) else self.counts
-        return replace(self, edges=edges[first], counts=counts, level=level)
 
-    def _coarsened(self, most: int = MAX_CELLS) -> Sketch:
-        """This sketch on the finest grid that leaves it at most so many cells."""
+Cells = tuple[FloatArray, IntArray, int]  # edges, counts and level of a sketch
 
-        def too_many(level: int) -> bool:
-            return int(_is_first(_on_grid(self.edges, level)).sum()) > most
 
-        if not too_many(self.level):
-            return self
-        coarser = range(self.level + 1, 64)  # a coarser grid has no more cells
-        first = bisect_left(coarser, True, key=lambda level: not too_many(level))
-        return self._at_level(self.level + 1 + first)
+def _regrid(edges: FloatArray, counts: IntArray, level: int) -> Cells:
+    """The cells, in order, of a grid that is at least as coarse as that of these edges."""
+    edges = _on_grid(edges, level)
+    order = np.argsort(edges, kind="stable")  # quick where there is some order already
+    edges = edges[order]
+    first = np.flatnonzero(_is_first(edges))
+    counts = np.add.reduceat(counts[order], first) if len(first) else counts
+    return edges[first], counts, level
+
+
+def _coarsen(edges: FloatArray, counts: IntArray, level: int, max_cells: int = MAX_CELLS) -> Cells:
+    """The same cells on the finest grid that leaves at most `max_cells` of them."""
+
+    def too_many(level: int) -> bool:
+        return int(_is_first(_on_grid(edges, level)).sum()) > max_cells
+
+    if not too_many(level):
+        return edges, counts, level
+    coarser = range(level + 1, 64)  # a coarser grid has no more cells
+    first = bisect_left(coarser, True, key=lambda level: not too_many(level))
+    return _regrid(edges, counts, level + 1 + first)
 
 
 def has_gaps(scores: FloatArray) -> bool:
@@ -251,8 +243,8 @@ def has_gaps(scores: FloatArray) -> bool:
     return len(scores) > 0 and bool(np.isnan(scores.min()))
 
 
-def _counted(places: IntArray, sets: SetArray, n: int) -> IntArray:
-    """How many rows of each set are at each of n places, shape (n, 3)."""
+def _count_rows(places: IntArray, sets: SetArray, n: int) -> IntArray:
+    """The number of rows of each set at each of n places, shape (n, 3)."""
     width = len(SETS)
     codes = places * np.int64(width) + sets
     return np.bincount(codes, minlength=width * n).reshape(-1, width)
@@ -263,34 +255,38 @@ def _is_first(edges: FloatArray) -> BoolArray:
     return np.concatenate([np.ones(min(len(edges), 1), bool), edges[1:] != edges[:-1]])
 
 
-EMPTY = Sketch.of(np.empty(0), np.empty(0))
-
-
 class SketchBuilder:
-    """The sketch of rows that come in batches."""
+    """Builds the sketch of rows that come in batches."""
 
-    def __init__(self) -> None:
-        self._sketch = EMPTY
-        self._aside = EMPTY  # rows since in cells that are not in the sketch
-        self._counts = np.zeros((1, len(SETS)), np.int64)  # rows since, by cell from 1
+    def __init__(self, labeled_class: LabeledClass = "positive") -> None:
+        self._labeled_class: LabeledClass = labeled_class
+        self._empty = Sketch.from_rows(np.empty(0), np.empty(0, np.int8), labeled_class)
+        self._sketch = self._empty
+        self._aside = self._empty  # later rows in cells that are not in the sketch
+        self._counts = np.zeros((1, len(SETS)), np.int64)  # later rows, by cell from 1
+        self._missing = 0
 
     def add(self, scores: FloatArray, sets: SetArray) -> None:
-        """Count rows with their scores, NaN where there is none, and the codes of their sets.
+        """Count rows.
 
-        Both have shape (n,).
+        Parameters
+        ----------
+        scores : (n,)
+            NaN for a row without a score.
+        sets : (n,)
+            Codes of sets.
         """
         if has_gaps(scores):
             known = ~np.isnan(scores)
-            missing = self._aside.missing + len(scores) - int(known.sum())
-            self._aside = replace(self._aside, missing=missing)
+            self._missing += len(scores) - int(known.sum())
             scores, sets = scores[known], sets[known]
         sketch = self._sketch
         if sketch.level < DENSE_LEVEL:
-            self._merge(Sketch.of_rows(scores, sets))
+            self._merge(self._from_rows(scores, sets))
             return
         cells = sketch._table[_table_index(scores, sketch.level)]
         if sets.any():
-            counts = _counted(cells, sets, len(self._counts))
+            counts = _count_rows(cells, sets, len(self._counts))
         else:  # most of a large table
             counts = np.zeros_like(self._counts)
             counts[:, UNLABELED] = np.bincount(cells, minlength=len(counts))
@@ -299,35 +295,47 @@ class SketchBuilder:
         self._counts += counts
         if new_rows:
             new = cells == 0
-            part = Sketch.of_rows(scores[new], sets[new])
+            part = self._from_rows(scores[new], sets[new])
             if new_rows > len(scores) / 1000:
                 self._merge(part)
             else:  # not worth a new table
                 self._aside = Sketch.merge([self._aside, part])
 
+    def _from_rows(self, scores: FloatArray, sets: SetArray) -> Sketch:
+        return Sketch.from_rows(scores, sets, self._labeled_class)
+
     def _merge(self, part: Sketch) -> None:
-        self._sketch = Sketch.merge([self.sketch(), part])
-        self._aside = EMPTY
+        self._sketch = Sketch.merge([self._counted(), self._aside, part])
+        self._aside = self._empty
         self._counts = np.zeros((len(self._sketch.edges) + 1, len(SETS)), np.int64)
+
+    def _counted(self) -> Sketch:
+        return replace(self._sketch, counts=self._sketch.counts + self._counts[1:])
 
     def sketch(self) -> Sketch:
         """The sketch of all rows so far."""
-        counted = replace(self._sketch, counts=self._sketch.counts + self._counts[1:])
-        return Sketch.merge([counted, self._aside])
+        merged = Sketch.merge([self._counted(), self._aside])
+        return replace(merged, missing=self._missing)
 
 
 # ---- Files
 
 
 def sketch_arrays(sketch: Sketch) -> Arrays:
-    """The arrays of a sketch by name; its level goes into the header."""
+    """The arrays of a sketch by name; its other fields go into the header."""
     names = SKETCH_ARRAYS if sketch.n_negative else SKETCH_ARRAYS[:-1]
     return {name: getattr(sketch, name) for name in names}
 
 
-def sketch_of(arrays: Mapping[str, NDArray[Any]], level: int) -> Sketch:
-    """The sketch that sketch_arrays() took apart; what cannot be one is a ValueError."""
-    edges = arrays["edges"]
+def sketch_from_arrays(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Sketch:
+    """The sketch with the given arrays and header.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError
+        If there is no such sketch; files may come from anyone.
+    """
+    edges, level, missing = arrays["edges"], header["level"], header["missing"]
     by_set = [arrays.get(name, np.zeros_like(arrays["labeled"])) for name in SETS]
     if [part.dtype for part in (edges, *by_set)] != [np.float64, *[np.int64] * len(SETS)]:
         raise ValueError("a sketch has edges and counts")
@@ -338,42 +346,43 @@ def sketch_of(arrays: Mapping[str, NDArray[Any]], level: int) -> Sketch:
         raise ValueError("every cell of a sketch has rows")
     if type(level) is not int or not 0 <= level < 64 or not np.isfinite(edges).all():
         raise ValueError("the cells of a sketch are those of a grid")
-    sketch = Sketch(edges, counts, level)
+    if type(missing) is not int or not 0 <= missing <= MAX_ROWS:
+        raise ValueError("missing is a number of rows")
+    if header["labeled_class"] not in get_args(LabeledClass):
+        raise ValueError("labeled_class is positive or negative")
+    sketch = Sketch(edges, counts, level, missing, header["labeled_class"])
     check_rows(sketch)
-    itself = Sketch.merge([sketch])
-    if itself.level != level or not np.array_equal(itself.edges, edges):
+    merged = Sketch.merge([sketch])
+    if merged.level != level or not np.array_equal(merged.edges, edges):
         raise ValueError("the cells of a sketch are in order, and not too many")
     return sketch
 
 
 def check_rows(*sketches: Sketch) -> None:
-    """Stop with a ValueError where sketches, merged, have more rows than can be counted."""
+    """Raise a ValueError if sketches together have more rows than can be counted."""
     rows = sum(float(sketch.counts.sum(dtype=np.float64)) for sketch in sketches)
     if rows > MAX_ROWS:
         raise ValueError(f"{rows:.3g} rows; at most {MAX_ROWS} can be counted")
 
 
+def sketch_header(sketch: Sketch) -> dict[str, Any]:
+    """What a file says of a sketch beside its arrays."""
+    return {
+        "level": sketch.level,
+        "missing": sketch.missing,
+        "labeled_class": sketch.labeled_class,
+    }
+
+
 def save_sketch(sketch: Sketch, file: BinaryIO) -> None:
     """Write a sketch."""
-    header: dict[str, Any] = {"level": sketch.level}
-    if sketch.missing:
-        header["missing"] = sketch.missing
-    if sketch.labeled_negatives:
-        header["labeled_negatives"] = True
-    write_archive(file, SKETCH_FORMAT, header, sketch_arrays(sketch))
+    write_archive(file, SKETCH_FORMAT, sketch_header(sketch), sketch_arrays(sketch))
 
 
 def load_sketch(name: str, file: BinaryIO) -> Sketch:
-    """Read a sketch back."""
+    """Read a sketch."""
     header, arrays = read_archive(name, file, SKETCH_FORMAT, SKETCH_ARRAYS.__contains__)
     try:
-        missing = header.get("missing", 0)
-        if type(missing) is not int or not 0 <= missing <= MAX_ROWS:
-            raise ValueError("a count of rows is wanted")
-        negatives = header.get("labeled_negatives", False)
-        if type(negatives) is not bool:
-            raise TypeError("labeled_negatives is true or false")
-        sketch = sketch_of(arrays, header["level"])
-        return replace(sketch, missing=missing, labeled_negatives=negatives)
+        return sketch_from_arrays(arrays, header)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{name}: the sketch is damaged") from error

@@ -34,6 +34,7 @@ from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, Chunk, Rows
 from .classifiers import CLASSIFIERS, Fit, Training
 from .model import FOLDS, CrossFit, HonestScorer, ScoreModel, TrainingFile, cross_fit
 from .scaling import fit_scaling
+from .sketch import LabeledClass
 
 
 def priorities(seed: int, table: int, first_row: int, count: int) -> NDArray[np.uint64]:
@@ -244,7 +245,7 @@ class TransformSettings:
     train: bool | None = None  # False: the one feature is the score; None: if there is just one
     lower_is_positive: bool = False
     skip_missing: bool | None = None  # rows without a score, where a column is it; None: they stop
-    labeled_negatives: bool = False  # a learned score is then turned round
+    labeled_class: LabeledClass = "positive"
     decoys: bool = False  # the labeled negatives are to look like the others
     max_train_rows: int = 100_000
     na: tuple[str, ...] = ()
@@ -318,8 +319,9 @@ def train(
     training = Training(scaling.apply(raw), is_labeled, _group_numbers(names))
     sampled = len(is_labeled) < sum(counts)
     fit, crossed = _fits(training, names if sampled else None, settings, progress)
-    turned = settings.labeled_negatives
-    model = ScoreModel(encoding, settings.classifier, scaling, fit.model, labeled_negatives=turned)
+    model = ScoreModel(
+        encoding, settings.classifier, scaling, fit.model, labeled_class=settings.labeled_class
+    )
     places = np.concatenate([labeled.places, others.places])
     scores = model.turned(fit.scores)
     learned = scorer(model=model, places=places, scores=scores, cross_fit=crossed)
@@ -420,7 +422,7 @@ def _column_as_score(encoding: Encoding, settings: TransformSettings) -> ScoreMo
         encoding,
         lower_is_positive=settings.lower_is_positive,
         skip_missing=settings.skip_missing is True,
-        labeled_negatives=settings.labeled_negatives,
+        labeled_class=settings.labeled_class,
     )
 
 
