@@ -139,7 +139,7 @@ def _train(
     trained = engine.call("train", train, rows, survey, settings, watched=True)
     for shard in (shard for table in rows.tables for shard in table.shards):
         if digests:
-            shard.remember(trained.digests[shard.path])
+            shard.set_digest(trained.digests[shard.path])
     return trained
 
 

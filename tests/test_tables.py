@@ -253,7 +253,7 @@ def test_the_format_of_any_name_can_be_said(punoise, tmp_path):
 
 
 def test_tab_is_tsv(tmp_path):
-    assert Format.of("t.tab.gz") == Format("tsv", "gzip")
+    assert Format.from_name("t.tab.gz") == Format("tsv", "gzip")
 
 
 def test_compressed_output_is_reproducible(tmp_path):
@@ -267,7 +267,7 @@ def test_compressed_output_is_reproducible(tmp_path):
 @pytest.mark.parametrize("name", ["t.dat", "t", "t.parquet.gz", "t.xlsx", "t.csv.bz2", "t.bgz"])
 def test_unknown_formats_are_refused(name):
     with pytest.raises(PunoiseError, match="cannot tell the format"):
-        Format.of(name)
+        Format.from_name(name)
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):

@@ -278,9 +278,10 @@ def command(
 
 
 def _kinds() -> Iterable[str]:
-    from ..tables.files import KINDS
+    from ..proteomics import pin  # noqa: F401 - registers .pin files
+    from ..tables.reading import READERS
 
-    return KINDS
+    return READERS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,6 +297,7 @@ class InputFormat(Common):
 
     def open_table(self, name: str) -> Table:
         """A table of the user's, of the format that it is said to have."""
+        from ..proteomics import pin  # noqa: F401 - registers .pin files
         from ..tables.reading import open_table
 
         return open_table(name, self.input_format)
@@ -625,10 +627,10 @@ class TableOptions(
     @property
     def of_pin(self) -> bool:
         """Whether the tables are said to be .pin files, in which columns are known by name."""
-        from ..tables.files import says_pin
+        from ..proteomics.pin import is_pin_name
 
         names = (self.labeled, self.unlabeled, self.negatives, self.table)
-        return self.input_format == "pin" or any(map(says_pin, filter(None, names)))
+        return self.input_format == "pin" or any(map(is_pin_name, filter(None, names)))
 
     @property
     def labeled_negatives(self) -> bool:

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InputError
-from ..tables.files import Shard, magic_suffix
+from ..tables.files import Shard, magic_suffix, split_compression
+from ..tables.reading import Reader, register_reader
 
 BLOCK_BYTES = 1 << 19  # read at a time: the places of its tabs take several times as much
 MOST_BYTES = 1 << 26  # of a line
@@ -60,12 +61,16 @@ class PinRoles:
         )
 
 
-def pin_columns(shard: Shard) -> list[str]:
-    """The names of a .pin file's columns."""
+def is_pin_name(name: str) -> bool:
+    """Whether a file name or glob ends in .pin, ignoring compression."""
+    return split_compression(name.lower())[0].endswith(".pin")
+
+
+def _columns(shard: Shard) -> list[str]:
     return _header(shard).names
 
 
-def pin_batches(
+def _batches(
     shard: Shard, columns: list[str], rows: int, coded: str | None
 ) -> Iterator[pa.RecordBatch]:
     """The named columns, so many rows at a time, as they are written.
@@ -205,3 +210,6 @@ def _labels(shard: Shard, values: pa.Array, first_row: int) -> pa.Array:
             )
     renamed = pa.array([LABELS[word] for word in words], pa.string())
     return pa.DictionaryArray.from_arrays(coded.indices, renamed)
+
+
+register_reader("pin", Reader(_columns, _batches))

@@ -1,9 +1,4 @@
-"""Files in: what a name says of a file's format, its bytes, and documents read whole.
-
-Which other modules open files is in docs/architecture.md.
-
-Files of punoise's own: a zip of plain arrays and one JSON header, nothing that executes.
-"""
+"""Files in: the format a name states, the bytes, documents and archives read whole."""
 
 from __future__ import annotations
 
@@ -31,65 +26,59 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .. import __version__
-from ..errors import InputError, MachineError, UsageError, of_system
+from ..errors import InputError, MachineError, UsageError, of_system, option
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
-KINDS = (*DELIMITERS, "parquet", "pin")  # of tables, as --input-format names them
-SUFFIXES = {**{kind: kind for kind in KINDS}, "tab": "tsv", "txt": "txt"}  # and what they say
+# the kind of table that a suffix states; txt is csv or tsv, depending on the first row
+SUFFIXES = {"csv": "csv", "tsv": "tsv", "tab": "tsv", "txt": "txt", "parquet": "parquet"}
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
-BGZIP = ".bgz"  # gzip in blocks, which is read and not written
+BGZIP = ".bgz"  # gzip in blocks, which is read but not written
 MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1": ".parquet"}
 BLOCK_BYTES = 1 << 22
 MAX_BYTES = 1 << 30  # of a file that is read whole
-MAX_UNPACKED = 1 << 24  # of a compressed document: a few bytes may unpack to any number
+MAX_UNPACKED = 1 << 24  # bytes of a compressed document: a small file may unpack to any size
+
+
+def split_compression(name: str) -> tuple[str, str | None]:
+    """A file's name without the suffix of its compression, and the codec."""
+    for suffix, codec in (*COMPRESSIONS.items(), (BGZIP, "gzip")):
+        if name.lower().endswith(suffix):
+            return name[: -len(suffix)], codec
+    return name, None
 
 
 @dataclass(frozen=True)
 class Format:
-    """A file's format: its kind, and the compression around it.
-
-    The kind is one of KINDS, or txt, which is csv or tsv as the first row says.
-    """
+    """A file's kind (a value of SUFFIXES), and the compression around it."""
 
     kind: str
     compression: str | None = None
 
     @classmethod
-    def of(cls, name: str, kind: str | None = None) -> Format:
-        """The format that a file's name says; of which kind it is may be known."""
-        stem, compression = name, None
-        for suffix, codec in (*COMPRESSIONS.items(), (BGZIP, "gzip")):
-            if name.lower().endswith(suffix):
-                stem, compression = name[: -len(suffix)], codec
-        found = kind or SUFFIXES.get(Path(stem).suffix.lower().removeprefix("."))
-        if found is None or (found == "parquet" and compression):
+    def from_name(cls, name: str, kind: str | None = None) -> Format:
+        """The format that a file's name states; `kind` overrides the suffix."""
+        stem, compression = split_compression(name)
+        kind = kind or SUFFIXES.get(Path(stem).suffix.lower().removeprefix("."))
+        if kind is None or (kind == "parquet" and compression):
             raise UsageError(
                 f"{name}: cannot tell the format from the name; use .csv, .tsv, .tab or .txt (.gz "
-                "or .zst may follow) or .parquet; tables that are read may also be .bgz, and have "
-                "any name with --input-format"
+                "or .zst may follow) or .parquet; input tables may also be .bgz, or have any name "
+                f"with {option('input_format')}"
             )
-        return cls(found, compression)
-
-
-def says_pin(name: str) -> bool:
-    """Whether a name, or a pattern of names, says that a table is a .pin file."""
-    stem = name.lower()
-    for suffix in (*COMPRESSIONS, BGZIP):
-        stem = stem.removesuffix(suffix)
-    return stem.endswith(".pin")
+        return cls(kind, compression)
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One file of a table, or a stream copied to a file of its own."""
+    """One file of a table, or a stream copied to a temporary file."""
 
     name: str
     format: Format
     path: str
-    spool: BinaryIO | None = None  # the copy of a stream, which lives while this does
+    spool: BinaryIO | None = None  # the copy of a stream, kept open as long as the shard lives
 
     def open(self) -> pa.NativeFile:
-        """The bytes of the file from the start, decompressed."""
+        """Open the decompressed bytes from the start."""
         if self.format.compression:
             return pa.CompressedInputStream(self._raw(), self.format.compression)
         return self._raw()
@@ -101,14 +90,14 @@ class Shard:
 
     @cached_property
     def num_rows(self) -> int | None:
-        """The number of rows, where the file says it: a Parquet file."""
+        """The number of rows, known without reading them only for a Parquet file."""
         if self.format.kind != "parquet":
             return None
         with input_errors(self.name):
             return int(self.parquet().metadata.num_rows)
 
     def parquet(self, coded: Sequence[str] = ()) -> Any:
-        """The Parquet file, some columns of which may be read as dictionaries of their values."""
+        """Open the Parquet file, reading the `coded` columns as dictionaries of their values."""
         import pyarrow.parquet as pq
 
         return pq.ParquetFile(
@@ -117,15 +106,15 @@ class Shard:
 
     @property
     def size(self) -> int:
-        """Its bytes on disk."""
+        """Bytes on disk."""
         return os.stat(self.path).st_size
 
     def sha256(self) -> str:
-        """The digest of the bytes as they lie on disk or came in."""
+        """The digest of the bytes on disk or of the stream."""
         return self._sha256
 
-    def remember(self, digest: str) -> None:
-        """Its digest, which somebody else has found."""
+    def set_digest(self, digest: str) -> None:
+        """Store a digest computed elsewhere."""
         self.__dict__["_sha256"] = digest
 
     @cached_property
@@ -138,13 +127,13 @@ class Shard:
 
 
 def magic_suffix(start: bytes) -> str | None:
-    """The suffix that a file with such a beginning should have."""
+    """The suffix that belongs to a file's first bytes."""
     return next((suffix for magic, suffix in MAGIC.items() if start.startswith(magic)), None)
 
 
 @contextlib.contextmanager
 def input_errors(name: str) -> Iterator[None]:
-    """What a reader says of a file's bytes, as an error of that file or of the machine."""
+    """Turn errors of readers into errors of this file or of the machine."""
     try:
         yield
     except MemoryError as error:  # Arrow's is an ArrowException too
@@ -164,6 +153,29 @@ def input_errors(name: str) -> Iterator[None]:
         raise InputError(f"{name}: {reason}") from error
 
 
+def read_bytes(name: str) -> io.BytesIO:
+    """Read a whole file into memory; `-` is standard input."""
+    try:
+        if name == "-":
+            if sys.stdin is None:
+                raise UsageError("standard input is closed")
+            raw = sys.stdin.buffer.read(MAX_BYTES + 1)
+        else:
+            with open(name, "rb") as file:
+                if stat.S_ISCHR(os.fstat(file.fileno()).st_mode) and not file.isatty():
+                    raise UsageError(f"{name}: is a device")
+                raw = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise UsageError(f"{name}: no such file") from None
+    except OSError as error:
+        raise of_system(name, error) or UsageError(f"{name}: {error.strerror}") from error
+    except ValueError as error:  # a NUL in the name
+        raise UsageError(f"{name}: {error}") from None
+    if len(raw) > MAX_BYTES:
+        raise InputError(f"{name}: has more than {MAX_BYTES} bytes")
+    return io.BytesIO(raw)
+
+
 # ---- Documents: JSON whose keys are the fields of a msgspec.Struct
 
 Document = TypeVar("Document", bound=msgspec.Struct)
@@ -179,8 +191,8 @@ def read_document(name: str, kind: type[Document]) -> Document:
 def parse_document(name: str, value: Any, kind: type[Document]) -> Document:
     """Check a JSON value against a Struct; an input error names the file and the place.
 
-    The default of the field `schema`, if there is one, must be stated in the document. Numbers
-    must be finite. Lone surrogates, which JSON can escape, become text.
+    If the Struct has a field `schema`, the document must state its default. Numbers must be
+    finite. Lone surrogates, which JSON can escape, become text.
     """
     defaults = {field.name: field.default for field in msgspec.structs.fields(kind)}
     schema = defaults.get("schema", kind.__name__)
@@ -214,7 +226,7 @@ def document(value: msgspec.Struct) -> dict[str, Any]:
 
 
 def read_json(name: str) -> Any:
-    """A JSON document from a file, or `-` for standard input."""
+    """Read JSON from a file, which may be compressed; `-` is standard input."""
     raw = read_bytes(name).getvalue()
     try:
         if (suffix := magic_suffix(raw)) in COMPRESSIONS:
@@ -231,38 +243,16 @@ def read_json(name: str) -> Any:
 
 
 def read_rule(name: str) -> Any:
-    """A rule of evidence: one that comes with the package by its name, or a file."""
+    """Read a rule of evidence: one that comes with the package by its name, or a file."""
     for shipped in resources.files("pu_noise_cli.evidence").iterdir():
         if shipped.name == f"{name}.json":
             return json.loads(shipped.read_text())
     return read_json(name)
 
 
-def read_bytes(name: str) -> io.BytesIO:
-    """A whole file in memory, or `-` for standard input."""
-    try:
-        if name == "-":
-            if sys.stdin is None:
-                raise UsageError("standard input is closed")
-            raw = sys.stdin.buffer.read(MAX_BYTES + 1)
-        else:
-            with open(name, "rb") as file:
-                if stat.S_ISCHR(os.fstat(file.fileno()).st_mode) and not file.isatty():
-                    raise UsageError(f"{name}: is a device")
-                raw = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise UsageError(f"{name}: no such file") from None
-    except OSError as error:
-        raise of_system(name, error) or UsageError(f"{name}: {error.strerror}") from error
-    except ValueError as error:  # a NUL in the name
-        raise UsageError(f"{name}: {error}") from None
-    if len(raw) > MAX_BYTES:
-        raise InputError(f"{name}: has more than {MAX_BYTES} bytes")
-    return io.BytesIO(raw)
-
+# ---- Archives: a zip of plain arrays and a JSON header, nothing that executes
 
 Arrays = dict[str, NDArray[np.generic]]
-
 MAX_SHOWN = 60
 
 
@@ -278,23 +268,23 @@ def write_archive(
 def read_archive(
     name: str, file: BinaryIO, form: str, known: Callable[[str], bool]
 ) -> tuple[dict[str, Any], Arrays]:
-    """Read an archive back; whatever is not one of this format is an input error.
+    """Read an archive; anything that is not one of this format is an input error.
 
-    `known` says of a name whether an array may have it. All that is read is checked against the
-    index and the size of the file first: the members are as they were written, not compressed.
+    `known` tells whether an array may have a name. Sizes are checked against the index and the
+    size of the file before members are read: they are stored, not compressed.
     """
     kind = form.split("/")[0].removeprefix("punoise.")
     try:
         with zipfile.ZipFile(file) as stored:
             arrays = {key: _array(raw) for key, raw in _members(stored, file, known)}
         header = json.loads(bytes(arrays.pop("header")))
-        found = header["format"]
+        stated = header["format"]
     except MemoryError:
         raise
-    except Exception as error:  # of zipfile, numpy, tokenize, json: there is no end to them
+    except Exception as error:  # of zipfile, numpy, tokenize or json: the file is damaged
         raise InputError(f"{name}: not a punoise {kind}") from error
-    if found != form:
-        shown = found[:MAX_SHOWN] if isinstance(found, str) else type(found).__name__
+    if stated != form:
+        shown = stated[:MAX_SHOWN] if isinstance(stated, str) else type(stated).__name__
         raise InputError(f"{name}: has format {shown!r}; this punoise reads {form!r}")
     return header, arrays
 
@@ -302,7 +292,7 @@ def read_archive(
 def _members(
     stored: zipfile.ZipFile, file: BinaryIO, known: Callable[[str], bool]
 ) -> Iterator[tuple[str, bytes]]:
-    """The arrays as bytes, by name, once the index has been looked at."""
+    """The arrays as bytes, by name, after checking the index."""
     infos = stored.infolist()
     if sum(info.file_size for info in infos) > file.seek(0, os.SEEK_END):
         raise ValueError("the members are larger than the file")
@@ -317,14 +307,14 @@ def _members(
 
 
 def _array(raw: bytes) -> NDArray[Any]:
-    """An array in numpy's format, whose bytes must be just as many as its shape says."""
+    """An array in numpy's format, which must have exactly the bytes that its shape states."""
     file = io.BytesIO(raw)
     if np.lib.format.read_magic(file) != (1, 0):
-        raise ValueError("an array of another version")
+        raise ValueError("unknown version of numpy's format")
     shape, by_column, dtype = np.lib.format.read_array_header_1_0(file)
     if dtype.kind not in "biufU" or min(shape, default=0) < 0:
-        raise ValueError("an array of numbers or texts is wanted")
+        raise ValueError("neither numbers nor text")
     if math.prod(shape) * dtype.itemsize != len(raw) - file.tell():
-        raise ValueError("an array of another size")
+        raise ValueError("wrong size")
     numbers = np.frombuffer(raw, dtype, offset=file.tell())
     return numbers.reshape(shape, order="F" if by_column else "C")

@@ -1,12 +1,16 @@
-"""Tables: CSV, TSV and Parquet, compressed, sharded or streamed, and their rows in batches.
+"""Tables in: CSV, TSV, Parquet and registered formats, read in batches of rows.
 
 A table is read as often as needed, so that memory does not grow with its rows. Text columns come
-as they are written: what a value means is decided in encoding.py.
+as written: columns.py decides what a value means.
 """
 
 from __future__ import annotations
 
+import csv
+import functools
 import glob
+import io
+import itertools
 import os
 import re
 import shutil
@@ -15,7 +19,7 @@ import sys
 import tempfile
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,19 +29,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError, UsageError, of_system
-from ..proteomics.pin import pin_batches, pin_columns
-from .files import COMPRESSIONS, DELIMITERS, Format, Shard, input_errors, magic_suffix
-from .text import SNIFF_BYTES, text_batches, text_columns, text_kind
+from ..errors import InputError, UsageError, of_system, option
+from .files import (
+    BLOCK_BYTES,
+    COMPRESSIONS,
+    DELIMITERS,
+    SUFFIXES,
+    Format,
+    Shard,
+    input_errors,
+    magic_suffix,
+)
 
-BATCH_ROWS, BATCH_VALUES, BATCH_BYTES = 1 << 17, 1 << 22, 1 << 26  # at most so many at a time
+BATCH_ROWS, BATCH_VALUES, BATCH_BYTES = 1 << 17, 1 << 22, 1 << 26  # maxima of one batch
 MAX_COLUMNS = 1 << 17
-MAX_PACKING, MAX_CHUNK_BYTES = 100, 1 << 28  # of a Parquet column chunk; beyond both it is a bomb
-SMALL_FILE = 1 << 26  # bytes; what such a file holds may yet be large
 AHEAD = 2  # batches read while others are worked on
-PANDAS_INDEX = re.compile(r"__index_level_\d+__")
-MANIFEST = "_manifest.json"  # says that all shards of a directory are there
-PARQUET_KEY = "punoise.key"  # of a shard: a digest of all that it was made from
+MANIFEST = "_manifest.json"  # states that all shards of a directory are there
+PARQUET_KEY = "punoise.key"  # of a shard: a digest of everything that it was made from
 
 
 class Batch(NamedTuple):
@@ -48,6 +56,23 @@ class Batch(NamedTuple):
     first_row: int  # in the file, from 0
 
 
+class Reader(NamedTuple):
+    """How files of one kind are read."""
+
+    columns: Callable[[Shard], list[str]]
+    # of a shard the named columns, so many rows at a time, one column perhaps dictionary-encoded
+    batches: Callable[[Shard, list[str], int, str | None], Iterator[pa.RecordBatch]]
+
+
+READERS: dict[str, Reader] = {}
+
+
+def register_reader(kind: str, reader: Reader) -> None:
+    """Make a kind of table readable, under a suffix of the same name."""
+    READERS[kind] = reader
+    SUFFIXES[kind] = kind
+
+
 @dataclass(frozen=True)
 class Table:
     """A table on disk: its column names, and its rows in batches."""
@@ -55,19 +80,19 @@ class Table:
     name: str
     columns: tuple[str, ...]
     shards: tuple[Shard, ...] = field(repr=False)
-    first_row: int = 0  # of its first shard, where it is a part of a table
+    first_row: int = 0  # of its first shard, if it is a part of a table
 
     @cached_property
     def column_set(self) -> frozenset[str]:
-        """The columns, of which there may be many to look up."""
+        """The columns for quick lookup."""
         return frozenset(self.columns)
 
     def only(self, shards: Sequence[Shard], first_row: int = 0) -> Table:
-        """The part of this table that is in some consecutive shards."""
+        """The part of this table in some consecutive shards."""
         return replace(self, shards=tuple(shards), first_row=first_row)
 
     def parts(self) -> list[Table]:
-        """One table for each shard; the shards are Parquet, which says how many rows it holds."""
+        """One table for each shard; the shards must be Parquet files, which state their rows."""
         parts, row = [], self.first_row
         for shard in self.shards:
             parts.append(self.only([shard], row))
@@ -76,14 +101,14 @@ class Table:
 
     @property
     def num_rows(self) -> int | None:
-        """The number of rows, where that is known without reading them."""
+        """The number of rows, if it is known without reading them."""
         counts = [shard.num_rows for shard in self.shards]
         return None if None in counts else sum(count or 0 for count in counts)
 
     def batches(self, columns: Sequence[str], coded: str | None = None) -> Iterator[Batch]:
-        """The named columns of all rows in order, some rows at a time.
+        """Read columns of all rows in order, some rows at a time.
 
-        One column may come dictionary-encoded, which is the quickest for a few repeated words.
+        One column may come dictionary-encoded, which is fastest for a few repeated words.
         """
         batches = self._batches(columns, coded)
         return _read_ahead(batches) if pa.cpu_count() > 1 else batches
@@ -99,14 +124,14 @@ class Table:
                     first_row += batch.num_rows
 
     def require(self, column: str, role: str) -> None:
-        """Stop with an input error unless the table has the column."""
+        """Raise an input error unless the table has the column."""
         if column not in self.column_set:
             known = ", ".join(self.columns[:8]) + (", ..." if len(self.columns) > 8 else "")
             raise InputError(f"{self.name}: no column {column!r} for {role}; it has {known}")
 
 
 def _read_ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The batches, the next ones of which are read in a thread while one is worked on."""
+    """The batches, read ahead in a thread."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:
@@ -116,8 +141,24 @@ def _read_ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
             yield batch
 
 
+# ---- Finding a table's files
+
+
+def open_table(name: str, kind: str | None = None) -> Table:
+    """Find a table's files and read its column names.
+
+    Parameters
+    ----------
+    name
+        A file, a directory or glob of shards, or `-` for standard input.
+    kind
+        A key of READERS, overriding the suffix.
+    """
+    return _table(name, _find_shards(name, kind))
+
+
 def table_in_memory(name: str, table: pa.Table) -> Table:
-    """A table that is not in a file, as if it were."""
+    """An Arrow table as if it were a file."""
     import pyarrow.parquet as pq
 
     spool = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the table
@@ -125,110 +166,92 @@ def table_in_memory(name: str, table: pa.Table) -> Table:
     spool.flush()
     shard = Shard(name, Format("parquet"), f"/dev/fd/{spool.fileno()}", spool)
     weakref.finalize(shard, spool.close)
-    return _of_shards(name, (shard,))
+    return _table(name, (shard,))
 
 
-def open_table(name: str, kind: str | None = None) -> Table:
-    """Find a table's files and read its column names; `-` is standard input.
-
-    The kind of format may be given, where names do not tell it.
-    """
-    return _of_shards(name, _find(name, kind))
-
-
-def _of_shards(name: str, shards: tuple[Shard, ...]) -> Table:
+def _table(name: str, shards: tuple[Shard, ...]) -> Table:
     """The table of some files, which must have the same columns, each of them once."""
     headers = []
     for shard in shards:
         with input_errors(shard.name):
-            headers.append(READERS[shard.format.kind].columns(shard))
-        if len(headers[-1]) > MAX_COLUMNS:
-            found = len(headers[-1])
-            raise InputError(f"{shard.name}: {found} columns; at most {MAX_COLUMNS} can be read")
+            header = READERS[shard.format.kind].columns(shard)
+        if len(header) > MAX_COLUMNS:
+            raise InputError(
+                f"{shard.name}: {len(header)} columns; at most {MAX_COLUMNS} can be read"
+            )
+        headers.append(header)
     first = headers[0]
     for shard, header in zip(shards, headers, strict=True):
         for column, count in Counter(header).items():
             if count > 1:
                 raise InputError(f"{shard.name}: column {column!r} appears {count} times")
-        if odd := set(header) ^ set(first):
+        if different := set(header) ^ set(first):
             raise InputError(
-                f"{shard.name}: column {min(odd)!r} is not in all shards of {name}; "
+                f"{shard.name}: column {min(different)!r} is not in all shards of {name}; "
                 "all shards of a table have the same columns"
             )
     return Table(name, tuple(first), shards)
 
 
-def _find(name: str, kind: str | None) -> tuple[Shard, ...]:
+def _find_shards(name: str, kind: str | None) -> tuple[Shard, ...]:
     if name in ("-", "/dev/stdin"):
         if sys.stdin is None:
             raise UsageError("standard input is closed")
         return (_spooled("standard input", sys.stdin.buffer, kind),)
-    path = Path(name)
     try:
-        mode = path.stat().st_mode
+        mode = os.stat(name).st_mode
     except FileNotFoundError:
-        if found := sorted(glob.glob(name)):
-            return _same_format(name, found, kind)
+        if files := sorted(glob.glob(name)):
+            return _shards(name, files, kind)
         raise UsageError(f"{name}: no such file") from None
     except (OSError, ValueError) as error:
         raise of_system(name, error) or UsageError(f"{name}: {error}") from error
     if not os.access(name, os.R_OK):
         raise UsageError(f"{name}: permission denied")
     if stat.S_ISDIR(mode):
-        with input_errors(name):
-            entries = sorted(p for p in path.iterdir() if p.name[0] not in "._")
-        if nested := [p.name for p in entries if p.is_dir()]:
-            raise InputError(f"{name}: holds a directory {nested[0]!r}; name the shards by a glob")
-        if not entries:
-            raise InputError(f"{name}: the directory holds no table")
-        shards = _same_format(name, [str(p) for p in entries], kind)
-        if not (path / MANIFEST).exists() and parquet_key(str(entries[0])) is not None:
-            raise InputError(
-                f"{name}: has no {MANIFEST}, so not all shards are there or they are of several "
-                "runs; --resume makes them, and a glob takes them as they are"
-            )
-        return shards
+        return _shards_in_directory(name, kind)
     if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
         raise UsageError(f"{name}: is a device")
     if not stat.S_ISREG(mode):  # a named pipe or a process substitution
         with open(name, "rb") as stream:
             return (_spooled(name, stream, kind),)
-    return (_on_disk(name, kind),)
+    return (_shard_on_disk(name, kind),)
 
 
-def _on_disk(name: str, kind: str | None) -> Shard:
-    return _settled(Shard(name, Format.of(name, kind), os.path.abspath(name)))
+def _shards_in_directory(name: str, kind: str | None) -> tuple[Shard, ...]:
+    path = Path(name)
+    with input_errors(name):
+        entries = sorted(p for p in path.iterdir() if p.name[0] not in "._")
+    if nested := [p.name for p in entries if p.is_dir()]:
+        raise InputError(f"{name}: holds a directory {nested[0]!r}; name the shards by a glob")
+    if not entries:
+        raise InputError(f"{name}: the directory holds no table")
+    shards = _shards(name, [str(p) for p in entries], kind)
+    if not (path / MANIFEST).exists() and parquet_key(str(entries[0])) is not None:
+        raise InputError(
+            f"{name}: has no {MANIFEST}, so shards are missing or come from several runs; "
+            f"{option('resume')} completes them, and a glob reads them as they are"
+        )
+    return shards
 
 
-def _settled(shard: Shard) -> Shard:
-    """A file whose kind is known: of one that is just text, its first rows say which."""
-    if shard.format.kind != "txt":
-        return shard
-    with input_errors(shard.name):
-        kind = text_kind(shard.open().read(SNIFF_BYTES))
-    return replace(shard, format=replace(shard.format, kind=kind))
-
-
-def files_of(name: str) -> list[str]:
-    """The files that a name stands for, as far as there are any."""
-    if os.path.isdir(name):
-        return glob.glob(os.path.join(glob.escape(name), "*"))
-    return [name] if os.path.exists(name) else glob.glob(name)
-
-
-def _same_format(name: str, files: list[str], kind: str | None) -> tuple[Shard, ...]:
+def _shards(name: str, files: list[str], kind: str | None) -> tuple[Shard, ...]:
     for file in files:
         try:
             mode = os.stat(file).st_mode
         except OSError as error:
             raise of_system(file, error) or UsageError(f"{file}: {error}") from error
-        if not stat.S_ISREG(mode):  # to read a pipe could take for ever
-            raise UsageError(f"{file}: is not a regular file, as the shards of a table are")
-    shards = tuple(_on_disk(file, kind) for file in files)
+        if not stat.S_ISREG(mode):  # reading a pipe could block forever
+            raise UsageError(f"{file}: is not a regular file, as the shards of a table must be")
+    shards = tuple(_shard_on_disk(file, kind) for file in files)
     kinds = {shard.format.kind for shard in shards}
     if len(kinds) > 1:
         raise InputError(f"{name}: holds shards of several formats ({', '.join(sorted(kinds))})")
     return shards
+
+
+def _shard_on_disk(name: str, kind: str | None) -> Shard:
+    return _with_known_kind(Shard(name, Format.from_name(name, kind), os.path.abspath(name)))
 
 
 def _spooled(name: str, stream: BinaryIO, kind: str | None) -> Shard:
@@ -243,16 +266,223 @@ def _spooled(name: str, stream: BinaryIO, kind: str | None) -> Shard:
     suffix = magic_suffix(spool.read(4))
     # by its descriptor, so that Arrow's threads need not call back into Python to read it
     path = f"/dev/fd/{spool.fileno()}"
-    compression = COMPRESSIONS.get(suffix or "")
-    found = kind or ("parquet" if suffix == ".parquet" else "txt")
-    return _settled(Shard(name, Format(found, compression), path, spool))
+    kind = kind or ("parquet" if suffix == ".parquet" else "txt")
+    return _with_known_kind(Shard(name, Format(kind, COMPRESSIONS.get(suffix or "")), path, spool))
+
+
+def _with_known_kind(shard: Shard) -> Shard:
+    """The shard; if it is just text, its first line that is not a comment tells csv from tsv."""
+    if shard.format.kind != "txt":
+        return shard
+    with input_errors(shard.name):
+        lines = shard.open().read(SNIFF_BYTES).splitlines()
+    first = next((line for line in lines if line and not line.startswith(b"#")), b"")
+    kind = "csv" if b"," in first and b"\t" not in first else "tsv"
+    return replace(shard, format=replace(shard.format, kind=kind))
+
+
+def existing_files(name: str) -> list[str]:
+    """The existing files that a table's name stands for."""
+    if os.path.isdir(name):
+        return glob.glob(os.path.join(glob.escape(name), "*"))
+    return [name] if os.path.exists(name) else glob.glob(name)
+
+
+# ---- CSV and TSV
+
+SNIFF_BYTES, MAX_SNIFFED = 1 << 20, 1 << 24  # the latter if two rows are longer
+NUMBERED = re.compile(r"^\[\d+\]")  # before each name in a header of bcftools
+BYTE_ORDER_MARKS = {
+    "UTF-32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff"),  # starts as UTF-16 does, so it comes first
+    "UTF-16": (b"\xff\xfe", b"\xfe\xff"),
+}
+
+
+class _Header(NamedTuple):
+    names: list[str]  # '' for a column without a name
+    lines: int  # before the data
+
+
+def _read_header(shard: Shard) -> _Header:
+    """The header of a text table: the first row, or the last comment line as in VCF."""
+    comments, rows, ends = _first_rows(shard)
+    delimiter = DELIMITERS[shard.format.kind]
+    if comments and _is_header(comments[-1], rows, delimiter):
+        names = next(csv.reader([comments[-1][1:]], delimiter=delimiter))
+        names = [NUMBERED.sub("", name.strip()) for name in names]
+        lines, data = len(comments), rows[:1]
+    elif rows:
+        names, lines, data = rows[0], ends[0], rows[1:]
+    else:
+        raise InputError(f"{shard.name}: the table is empty")
+    named = len(names) - len(list(itertools.takewhile(lambda name: not name, reversed(names))))
+    if named == 0:
+        raise InputError(f"{shard.name}: the header names no column")
+    trailing = data[0][named:] if data else []
+    if any(trailing) or (data and len(data[0]) < named):
+        raise InputError(
+            f"{shard.name}: row 1 has {len(data[0])} values where the header names {named} columns"
+        )
+    return _Header(names[:named] + trailing, lines)
+
+
+def _first_rows(shard: Shard) -> tuple[list[str], list[list[str]], list[int]]:
+    """The comment lines at the top, the first two rows after them, and the line each ends on."""
+    for size in (SNIFF_BYTES, MAX_SNIFFED):
+        raw = shard.open().read(size)
+        _check_is_utf8_text(shard, raw)
+        whole = len(raw) < size
+        if not whole:  # do not cut a character or a row in two
+            raw = raw[: raw.rfind(b"\n") + 1]
+        lines = list(io.StringIO(raw.decode("utf-8-sig"), newline=""))
+        comments = list(itertools.takewhile(lambda line: line.startswith("#"), lines))
+        rows: list[list[str]] = []
+        ends: list[int] = []
+        csv.field_size_limit(1 << 30)
+        reader = csv.reader(lines[len(comments) :], delimiter=DELIMITERS[shard.format.kind])
+        for row in reader:
+            if row and len(rows) < 2:
+                rows.append([value.strip() for value in row])
+                ends.append(len(comments) + reader.line_num)
+        if whole or len(rows) == 2:
+            return comments, rows, ends
+    raise InputError(
+        f"{shard.name}: the first {MAX_SNIFFED} bytes hold no two rows; a row may have "
+        f"{BLOCK_BYTES}, and a quote must be closed"
+    )
+
+
+def _check_is_utf8_text(shard: Shard, start: bytes) -> None:
+    """Raise an input error if the first bytes belong to another format or encoding."""
+    if not shard.format.compression and (suffix := magic_suffix(start)):
+        raise InputError(f"{shard.name}: this is a {suffix} file by its content; name it so")
+    for encoding, marks in BYTE_ORDER_MARKS.items():
+        if start.startswith(marks):
+            raise InputError(f"{shard.name}: the text is {encoding}; convert it to UTF-8")
+
+
+def _is_header(comment: str, rows: list[list[str]], delimiter: str) -> bool:
+    """Whether a comment line names the columns: VCF's `#CHROM`, or bcftools' `# [1]CHROM`."""
+    if comment.startswith("##") or not rows:
+        return False
+    if comment[1:2].isspace() and not NUMBERED.match(comment[1:].strip()):
+        return False
+    width = len(next(csv.reader([comment[1:]], delimiter=delimiter)))
+    return width == len(rows[0]) and (width > 1 or _is_number(rows[0][0]))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+@functools.cache
+def _start_threads() -> None:
+    """Start the threads of Arrow's reader: one that gets no memory later would block forever."""
+    import pyarrow.csv
+
+    pa.set_io_thread_count(2)
+    options = pyarrow.csv.ReadOptions(use_threads=False)
+    for _ in range(3):
+        list(pyarrow.csv.open_csv(pa.py_buffer(b"a\n1\n"), read_options=options))
+
+
+def _text_columns(shard: Shard) -> list[str]:
+    return [name for name in _read_header(shard).names if name]
+
+
+def _text_batches(
+    shard: Shard, columns: list[str], rows: int, coded: str | None
+) -> Iterator[pa.RecordBatch]:
+    """Batches of text columns; none comes dictionary-encoded."""
+    import pyarrow.csv
+
+    _start_threads()
+    header = _read_header(shard)
+    names = [name or f"\0{i}" for i, name in enumerate(header.names, 1)]
+    unnamed = [name for name in names if name.startswith("\0")]
+    bad_rows = []
+
+    def keep_bad_row(row: Any) -> str:
+        bad_rows.append(row)
+        return "error"
+
+    options = {
+        # one thread, so that row numbers are known; parsing is not the bottleneck
+        "read_options": pyarrow.csv.ReadOptions(
+            use_threads=False,
+            block_size=BLOCK_BYTES,
+            column_names=names,
+            skip_rows=header.lines,
+        ),
+        "parse_options": pyarrow.csv.ParseOptions(
+            delimiter=DELIMITERS[shard.format.kind],
+            newlines_in_values=True,
+            ignore_empty_lines=len(names) > 1,
+            invalid_row_handler=keep_bad_row,
+        ),
+        "convert_options": pyarrow.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            include_columns=columns + unnamed,
+            strings_can_be_null=False,
+        ),
+    }
+    first_row = 0
+    try:
+        batches = pyarrow.csv.open_csv(shard.open(), **options)
+        for batch in _without_blank_end(batches) if len(names) == 1 else batches:
+            for name in unnamed:
+                _check_empty(shard, name[1:], batch[name], first_row)
+            first_row += batch.num_rows
+            batch = batch.select(columns)
+            for start in range(0, batch.num_rows, rows):
+                yield batch.slice(start, rows)
+    except pa.ArrowInvalid as error:
+        if not bad_rows:
+            raise
+        row = bad_rows[0]
+        raise InputError(
+            f"{shard.name}: row {row.number - header.lines} has {row.actual_columns} values "
+            f"where the header names {len(names) - len(unnamed)} columns"
+        ) from error
+
+
+def _without_blank_end(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a one-column table, where a blank line is a missing value unless at the end."""
+    blank: list[pa.RecordBatch] = []
+    for batch in batches:
+        filled = np.flatnonzero(np.asarray(pc.not_equal(batch.column(0), "")))
+        end = int(filled[-1]) + 1 if len(filled) else 0
+        if end:
+            yield from blank
+            yield batch.slice(0, end)
+            blank = []
+        blank.append(batch.slice(end))
+
+
+def _check_empty(shard: Shard, column: str, values: pa.Array, first_row: int) -> None:
+    """Raise an input error unless a column without a name comes from trailing delimiters."""
+    filled = pc.not_equal(pc.utf8_trim_whitespace(values), "")
+    if pc.any(filled).as_py():
+        raise InputError(
+            f"{shard.name}: column {column} has a value in row "
+            f"{first_row + pc.index(filled, True).as_py() + 1} but no name in the header; name it "
+            "there, or write the table without its index"
+        )
 
 
 # ---- Parquet
 
+MAX_PACKING, MAX_CHUNK_BYTES = 100, 1 << 28  # of a column chunk; beyond both it is a bomb
+SMALL_FILE = 1 << 26  # bytes; its content may still be large
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+
 
 def parquet_key(name: str) -> str | None:
-    """The key in a Parquet file, if there is such a file and it has one."""
+    """The key in a Parquet file, or None if the file is missing, damaged or has no key."""
     import pyarrow.parquet as pq
 
     try:
@@ -266,7 +496,7 @@ def parquet_key(name: str) -> str | None:
 
 
 def parquet_metadata(shard: Shard) -> dict[str, str]:
-    """What a Parquet file says of itself; nothing of a text file."""
+    """The metadata of a Parquet file; empty for other kinds."""
     if shard.format.kind != "parquet":
         return {}
     with input_errors(shard.name):
@@ -283,31 +513,31 @@ def _parquet_batches(
     shard: Shard, columns: list[str], rows: int, coded: str | None
 ) -> Iterator[pa.RecordBatch]:
     file = shard.parquet()
-    # in a small file one long text may stand for every row: it is looked at before it is unfolded
-    all_of_them = shard.size < SMALL_FILE
+    # in a small file one long text may stand for every row: its size is checked before decoding
+    is_small = shard.size < SMALL_FILE
     texts = [name for name in columns if pa.types.is_string(file.schema_arrow.field(name).type)]
-    if wanted := [name for name in texts if all_of_them or name == coded]:
-        file = shard.parquet(wanted)
+    if encoded := [name for name in texts if is_small or name == coded]:
+        file = shard.parquet(encoded)
     for group in range(file.num_row_groups):  # one at a time, or it reads far ahead into memory
         for batch in _row_group(shard, file, group, columns, rows):
-            for part in _in_parts(batch):
-                arrays = [_plain(part[n], keep=n == coded) for n in columns]
+            for part in _split_by_text(batch):
+                arrays = [_decoded(part[n], keep=n == coded) for n in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names=columns)
 
 
-def _in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows of a batch, halved until their texts, unfolded, are not too much at a time."""
+def _split_by_text(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Halve a batch until its decoded texts fit into BATCH_BYTES."""
     coded = [column for column in batch.columns if pa.types.is_dictionary(column.type)]
     if batch.num_rows < 2 or sum(map(_text_bytes, coded)) <= BATCH_BYTES:
         yield batch
         return
     half = batch.num_rows // 2
-    yield from _in_parts(batch.slice(0, half))
-    yield from _in_parts(batch.slice(half))
+    yield from _split_by_text(batch.slice(0, half))
+    yield from _split_by_text(batch.slice(half))
 
 
 def _text_bytes(column: pa.DictionaryArray) -> int:
-    """The bytes of a column of coded texts once each row has its own."""
+    """The bytes of a dictionary-encoded text column after decoding."""
     if not pa.types.is_string(column.type.value_type) or len(column.dictionary) == 0:
         return 0
     lengths = np.asarray(pc.fill_null(pc.binary_length(column.dictionary), 0), np.int64)
@@ -319,19 +549,21 @@ def _text_bytes(column: pa.DictionaryArray) -> int:
 def _row_group(
     shard: Shard, file: Any, group: int, columns: list[str], rows: int
 ) -> Iterator[pa.RecordBatch]:
-    found = file.metadata.row_group(group)
-    bytes_each = _unpacked_bytes(shard, found, set(columns)) / max(found.num_rows, 1)
-    rows = min(rows, max(int(BATCH_BYTES / max(bytes_each, 1)), 1))
-    if found.num_rows * max(len(columns), bytes_each * BATCH_VALUES / BATCH_BYTES) > BATCH_VALUES:
+    """Batches of one row group, read whole if it is small."""
+    metadata = file.metadata.row_group(group)
+    n, size = metadata.num_rows, _unpacked_bytes(shard, metadata, set(columns))
+    row_bytes = size / max(n, 1)
+    rows = min(rows, max(int(BATCH_BYTES / max(row_bytes, 1)), 1))
+    if n * max(len(columns), row_bytes * BATCH_VALUES / BATCH_BYTES) > BATCH_VALUES:
         yield from file.iter_batches(rows, row_groups=[group], columns=columns)
-    else:  # the quicker way
+    else:  # faster
         batches = file.read_row_group(group, columns).to_batches(rows)[::-1]
         while batches:
             yield batches.pop()
 
 
 def _unpacked_bytes(shard: Shard, group: Any, columns: set[str]) -> int:
-    """How many bytes some columns of a row group take, by what the file says of them."""
+    """The unpacked bytes of some columns of a row group, as the file states them."""
     total = 0
     for column in map(group.column, range(group.num_columns)):
         if column.path_in_schema.split(".")[0] in columns:
@@ -345,8 +577,8 @@ def _unpacked_bytes(shard: Shard, group: Any, columns: set[str]) -> int:
     return total
 
 
-def _plain(column: pa.Array, keep: bool) -> pa.Array:
-    """Text of every kind as valid strings, dictionaries as their values unless they are to stay."""
+def _decoded(column: pa.Array, keep: bool) -> pa.Array:
+    """Text of every type as valid strings; dictionaries are decoded unless `keep`."""
     if keep and pa.types.is_dictionary(column.type):
         _check_text(column.dictionary)
         return column
@@ -359,7 +591,7 @@ def _plain(column: pa.Array, keep: bool) -> pa.Array:
 
 
 def _check_text(column: pa.Array) -> None:
-    """Stop with Arrow's own error where text is not UTF-8; most is ASCII, which is seen at once."""
+    """Raise Arrow's own error if text is not UTF-8; most is ASCII, which is quick to see."""
     if pa.types.is_string(column.type) and len(column):
         _, offsets, values = column.buffers()
         start, end = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)[[0, -1]]
@@ -367,20 +599,6 @@ def _check_text(column: pa.Array) -> None:
             column.validate(full=True)
 
 
-# ---- All kinds
-
-
-class Reader(NamedTuple):
-    """How files of one kind are read."""
-
-    columns: Callable[[Shard], list[str]]
-    # of a file, the named columns, so many rows at a time, one column perhaps dictionary-encoded
-    batches: Callable[[Shard, list[str], int, str | None], Iterator[pa.RecordBatch]]
-
-
-_TEXT = Reader(text_columns, lambda shard, columns, rows, coded: text_batches(shard, columns, rows))
-READERS = {
-    **dict.fromkeys(DELIMITERS, _TEXT),
-    "parquet": Reader(_parquet_columns, _parquet_batches),
-    "pin": Reader(pin_columns, pin_batches),
-}
+register_reader("csv", Reader(_text_columns, _text_batches))
+register_reader("tsv", READERS["csv"])
+register_reader("parquet", Reader(_parquet_columns, _parquet_batches))

@@ -38,7 +38,7 @@ from ..errors import (
     uninterrupted,
 )
 from .files import BGZIP, COMPRESSIONS, DELIMITERS, Format
-from .reading import PARQUET_KEY, files_of
+from .reading import PARQUET_KEY, existing_files
 
 COMMIT, UNFINISHED = ".punoise-commit", ".punoise-unfinished"
 LOCK, PLAN = ".lock", ".plan"  # inside a stage
@@ -299,7 +299,7 @@ def _resolved(name: str) -> Path:
 
 def check_distinct(outputs: Iterable[str | None], inputs: Iterable[str | None]) -> None:
     """Stop where two outputs are one file, or one is an input that it would replace."""
-    taken = {os.path.realpath(file) for name in inputs if name for file in files_of(name)}
+    taken = {os.path.realpath(file) for name in inputs if name for file in existing_files(name)}
     for name in outputs:
         if name and not _is_stdout(name) and not _is_device(name):
             path = os.path.realpath(name)
@@ -345,9 +345,11 @@ def _is_device(name: str) -> bool:
 def _target_format(name: str) -> Format:
     if _is_stdout(name) or _is_device(name):
         return Format("tsv")
-    form = Format.of(name)
+    form = Format.from_name(name)
     if name.lower().endswith(BGZIP):
         raise UsageError(f"{name}: {BGZIP} is read but not written; use .gz, or pipe it to bgzip")
+    if form.kind not in (*DELIMITERS, "txt", "parquet"):
+        raise UsageError(f"{name}: .{form.kind} files are read but not written; use .tsv")
     return replace(form, kind="tsv") if form.kind == "txt" else form
 
 
