@@ -10,7 +10,7 @@ from pu_noise_cli.prior.base import Estimate, Settings
 from pu_noise_cli.prior.checks import Case, diagnose
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.sketch import Sketch
-from pu_noise_cli.tables.columns import lone_in_column
+from pu_noise_cli.tables.columns import isolated_in_column
 
 CODES = {"lone-value", "saturated-score"}
 
@@ -103,11 +103,11 @@ def test_a_zero_far_below_is_a_code_and_one_among_others_is_not():
     rng = np.random.default_rng(0)
     values, labeled = rng.normal(50, 5, 3000), rng.random(3000) < 0.2
     values[:60] = 0
-    assert lone_in_column(values, labeled).value == 0
-    assert lone_in_column(values - 50, labeled).value == -50
-    assert lone_in_column(np.maximum(values - 50, 0), labeled) is None  # many zeros, none apart
-    assert lone_in_column(values + 0.5, labeled) is None  # a code is a whole number
-    assert lone_in_column(np.full(10, np.nan), labeled[:10]) is None
+    assert isolated_in_column(values, labeled).value == 0
+    assert isolated_in_column(values - 50, labeled).value == -50
+    assert isolated_in_column(np.maximum(values - 50, 0), labeled) is None  # many zeros, none apart
+    assert isolated_in_column(values + 0.5, labeled) is None  # a code is a whole number
+    assert isolated_in_column(np.full(10, np.nan), labeled[:10]) is None
 
 
 def test_a_code_in_a_feature_is_told_by_every_command(punoise, frames, tmp_path):

@@ -11,7 +11,7 @@ import numpy as np
 from ..notices import Notice
 from ..numerics import IntArray
 from ..score.sketch import Sketch
-from ..tables.columns import lone_value, wall
+from ..tables.columns import isolated_value, tied_at_top
 from ..tables.rows import LABELED, NEGATIVE, UNLABELED
 from .base import Estimate, Shares
 
@@ -157,15 +157,15 @@ def _tied_scores(case: Case) -> str | None:
 @_check("lone-value")
 def _lone_score(case: Case) -> str | None:
     sketch = case.given or case.sketch
-    found = lone_value(sketch.edges, sketch.counts)
-    return None if found is None else found.told("the score")
+    found = isolated_value(sketch.edges, sketch.counts)
+    return None if found is None else found.message("the score")
 
 
 @_check("saturated-score")
 def _saturated_score(case: Case) -> str | None:
     end = "lowest" if case.labeled_negatives else "highest"
     samples = case.sketch.without_negatives().counts[:, [LABELED, UNLABELED]]
-    if (tied := wall(samples)) is not None:
+    if (tied := tied_at_top(samples)) is not None:
         of_labeled, of_unlabeled = tied
         return (
             f"{of_labeled:.1%} of the labeled and {of_unlabeled:.1%} of the unlabeled rows have "

@@ -28,7 +28,7 @@ from ..errors import InputError, UsageError
 from ..notices import Notice
 from ..numerics import GOLDEN_RATIO, IntArray, splitmix64
 from ..scale.engine import Job, RowsDone, ShareDone
-from ..tables.columns import Encoding, Profiler, lone_in_column
+from ..tables.columns import Encoding, Profiler, isolated_in_column
 from ..tables.reading import Table
 from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, Chunk, Rows
 from .classifiers import CLASSIFIERS, Fit, Training
@@ -443,8 +443,8 @@ def _odd_columns(encoding: Encoding, raw: NDArray[np.float64], training: Trainin
     numbers = {column.name for column in encoding.columns if column.kind == "number"}
     notices = []
     for name, values in zip(encoding.feature_names, raw.T, strict=True):
-        if name in numbers and (found := lone_in_column(values, training.labeled)) is not None:
-            notices.append(Notice("lone-value", found.told(f"in column {name!r} the value")))
+        if name in numbers and (found := isolated_in_column(values, training.labeled)) is not None:
+            notices.append(Notice("lone-value", found.message(f"in column {name!r} the value")))
     return [*notices, *_leaks(encoding, training)]
 
 

@@ -1,28 +1,26 @@
-"""What the values of a column mean: numbers, truth values, and those that are missing.
-
-Values that too many rows share: codes for a missing value, and scores that end in a wall.
-
-Table columns to numbers: what each column holds, and how its values enter the feature matrix.
-"""
+"""Columns: what their values mean, what a table has in them, and how they become features."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from ..errors import InputError
+from ..errors import InputError, option
 from ..notices import Notice
-from ..numerics import FloatArray, IntArray
+from ..numerics import BoolArray, FloatArray, IntArray
 from .rows import Chunk, Rows, as_text, shown
+
+# ---- Values
 
 MISSING_TEXTS = (
     *("", ".", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "-nan"),
@@ -35,47 +33,52 @@ NO_ROWS = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Numbers:
-    """A column read as numbers; NaN where missing and at the `odd` rows, which hold other text."""
+    """A column of n rows read as numbers."""
 
-    values: NDArray[np.float64]
-    odd: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS)
-    text: pa.Array | None = None  # trimmed, null where missing; only of text columns
+    values: FloatArray  # (n,); NaN if missing or not a number
+    odd: IntArray = field(default_factory=lambda: NO_ROWS)  # rows with text that is not a number
+    text: pa.Array | None = None  # of text columns: trimmed, null if missing
 
     @classmethod
-    def of(cls, chunk: Chunk, name: str, na: Sequence[str]) -> Numbers:
+    def from_chunk(cls, chunk: Chunk, name: str, na: Sequence[str]) -> Numbers:
+        """Read a column; `na` are texts or numbers that mean a missing value."""
         column = chunk.batch[name]
         if not pa.types.is_string(column.type):
-            single = pa.types.is_float32(column.type) or pa.types.is_float16(column.type)
-            kind = column.type.to_pandas_dtype() if single else np.float64
-            return cls(_without(na, cast_numbers(chunk, name, column), kind))
+            is_short = pa.types.is_float32(column.type) or pa.types.is_float16(column.type)
+            dtype = column.type.to_pandas_dtype() if is_short else np.float64
+            return cls(_without_codes(cast_numbers(chunk, name, column), na, dtype))
         text = pc.utf8_trim_whitespace(column)
         text = pc.if_else(_is_missing_text(text, na), pa.scalar(None, text.type), text)
         try:
-            return cls(_without(na, _as_floats(pc.cast(text, pa.float64()))), text=text)
+            return cls(_without_codes(_as_floats(pc.cast(text, pa.float64())), na), text=text)
         except pa.ArrowInvalid:
-            fits = pc.match_substring_regex(text, NUMBER)
-            odd = np.flatnonzero(np.asarray(pc.fill_null(pc.invert(fits), False)))
-            numbers = pc.cast(pc.if_else(fits, text, pa.scalar(None, text.type)), pa.float64())
-            return cls(_without(na, _as_floats(numbers)), odd, text)
+            is_number, numbers = _parse_numbers(text)
+            odd = np.flatnonzero(np.asarray(pc.fill_null(pc.invert(is_number), False)))
+            return cls(_without_codes(_as_floats(numbers), na), odd, text)
 
 
-def _without(
-    na: Sequence[str], values: NDArray[np.float64], kind: Any = np.float64
-) -> NDArray[np.float64]:
-    """Numbers, NaN where one of them means a missing value: -1 is also written -1.0.
+def _parse_numbers(text: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Which texts are numbers, and the numbers, null for the others; shapes (n,)."""
+    is_number = pc.match_substring_regex(text, NUMBER)
+    digits = pc.if_else(is_number, text, pa.scalar(None, text.type))
+    return is_number, pc.cast(digits, pa.float64())
 
-    The file has them in floats of a kind, of which -9.99 may be another.
+
+def _without_codes(values: FloatArray, na: Sequence[str], dtype: Any = np.float64) -> FloatArray:
+    """Numbers, NaN where one is a code for a missing value: -1 is also written -1.0.
+
+    Codes are compared in the precision of the file: -9.99 differs between `dtype`s.
     """
-    meant = np.array(_numbers_in(na), kind)
-    return np.where(np.isin(values, meant), np.nan, values) if len(meant) else values
+    codes = np.array(_numeric_codes(na), dtype)
+    return np.where(np.isin(values, codes), np.nan, values) if len(codes) else values
 
 
-def _numbers_in(texts: Sequence[str]) -> list[float]:
-    return [float(text) for text in texts if re.fullmatch(NUMBER, text)]
+def _numeric_codes(na: Sequence[str]) -> list[float]:
+    return [float(text) for text in na if re.fullmatch(NUMBER, text)]
 
 
 def all_finite(column: pa.Array) -> bool:
-    """Whether all that a column has are finite numbers, as its type and its extremes tell."""
+    """Whether a column holds finite numbers only, judged by its type and extremes."""
     if column.null_count:
         return False
     if pa.types.is_integer(column.type):
@@ -86,29 +89,28 @@ def all_finite(column: pa.Array) -> bool:
     return bool(np.isfinite([values.min(), values.max()]).all())
 
 
-def _as_floats(column: pa.Array) -> NDArray[np.float64]:
+def _as_floats(column: pa.Array) -> FloatArray:
     return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
 
 
-def cast_numbers(chunk: Chunk, name: str, column: pa.Array) -> NDArray[np.float64]:
-    kind = column.type
-    if pa.types.is_boolean(kind):
+def cast_numbers(chunk: Chunk, name: str, column: pa.Array) -> FloatArray:
+    """A column that is not text as numbers, shape (n,)."""
+    types = pa.types
+    if types.is_boolean(column.type):
         column = pc.cast(column, pa.int8())
-    elif not (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_null(kind)
+    elif not any(
+        check(column.type)
+        for check in (types.is_integer, types.is_floating, types.is_decimal, types.is_null)
     ):
         raise InputError(
-            f"{chunk.file}: column {shown(name)} has type {kind}, which is neither number, truth "
-            "value nor text; leave it out with --drop-columns"
+            f"{chunk.file}: column {shown(name)} has type {column.type}, which is neither number, "
+            f"truth value nor text; leave it out with {option('drop_columns')}"
         )
     return _as_floats(pc.cast(column, pa.float64(), safe=False))
 
 
-def holds(chunk: Chunk, name: str, text: str) -> bool:
-    """Whether a column has a text, or a number that is written so."""
+def contains(chunk: Chunk, name: str, text: str) -> bool:
+    """Whether a column holds a text, or a number written like that."""
     column = chunk.batch[name]
     if pa.types.is_string(column.type):
         if pc.any(pc.equal(pc.utf8_trim_whitespace(column), text)).as_py():
@@ -117,82 +119,87 @@ def holds(chunk: Chunk, name: str, text: str) -> bool:
         return False
     if not re.fullmatch(NUMBER, text):
         return False
-    with_it, without = (np.isnan(Numbers.of(chunk, name, na).values) for na in ([], [text]))
-    return bool((with_it != without).any())
+    kept, removed = (np.isnan(Numbers.from_chunk(chunk, name, na).values) for na in ([], [text]))
+    return bool((kept != removed).any())
 
 
 def _is_missing_text(text: pa.Array, na: Sequence[str]) -> pa.Array:
-    known = pa.array([*MISSING_TEXTS, *na], text.type)
-    return pc.or_(pc.is_null(text), pc.is_in(pc.utf8_trim_whitespace(text), known))
+    missing = pa.array([*MISSING_TEXTS, *na], text.type)
+    return pc.or_(pc.is_null(text), pc.is_in(pc.utf8_trim_whitespace(text), missing))
 
 
-def is_missing(text: pa.Array, na: Sequence[str]) -> pa.Array:
-    """Which values of a category are missing, shape (n,); some may yet be numbers."""
-    missing, meant = _is_missing_text(text, na), _numbers_in(na)
-    if not meant:
+def _is_missing(text: pa.Array, na: Sequence[str]) -> pa.Array:
+    """Which values of a category are missing, shape (n,); codes may be numbers."""
+    missing, codes = _is_missing_text(text, na), _numeric_codes(na)
+    if not codes:
         return missing
-    text = pc.utf8_trim_whitespace(text)
-    fits = pc.match_substring_regex(text, NUMBER)
-    numbers = pc.cast(pc.if_else(fits, text, pa.scalar(None, text.type)), pa.float64())
-    return pc.or_(missing, pc.is_in(numbers, pa.array(meant)))
+    _, numbers = _parse_numbers(pc.utf8_trim_whitespace(text))
+    return pc.or_(missing, pc.is_in(numbers, pa.array(codes)))
 
 
-def booleans(numbers: Numbers) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The values of a column of truth values, and where there is one."""
+def _booleans(numbers: Numbers) -> FloatArray:
+    """A column of truth values as 0 and 1, NaN for anything else, shape (n,)."""
     values = numbers.values.copy()
     if numbers.text is not None:
         words = pc.utf8_lower(numbers.text)
         for word, value in BOOLEANS.items():
             values[np.asarray(pc.fill_null(pc.equal(words, word), False))] = value
-    return values, ~np.isnan(values)
+    return values
 
 
-LONE_SHARE, LONE_ROWS = 0.01, 5  # of the rows of a sample, at least
-LEAST_OTHERS = 20  # distinct values, for a lone one to stand apart from
-FAR = 5  # times as far from the others as these are from each other
-WALL_SHARE, WALL_ROWS, WALL_HEIGHT = 0.005, 10, 2  # of rows, and times the cells below it
+# ---- Values that too many rows share
+
+ISOLATED_FRACTION, ISOLATED_ROWS = 0.01, 5  # of the rows of a sample, at least
+MIN_OTHERS = 20  # distinct values that an isolated one stands apart from
+FAR = 5  # gap to the others, in units of the median gap between them
+TIED_FRACTION, TIED_ROWS, TIED_RATIO = 0.005, 10, 2  # of rows, and to the cells below
 CELLS_BELOW = 5
 
 
-class Lone(NamedTuple):
-    """A value at one end that stands apart."""
+class IsolatedValue(NamedTuple):
+    """A value at one end of a column that stands apart: perhaps a code for a missing value."""
 
     value: float
-    share: float  # of the rows of the sample in which it is most frequent
+    fraction: float  # of the rows of the sample in which it is most frequent
     nearest: float  # of the other values
     farthest: float
 
-    def told(self, what: str) -> str:
-        """The message of the warning about it."""
+    def message(self, what: str) -> str:
+        """The text of the warning."""
         low, high = sorted((self.nearest, self.farthest))
         return (
-            f"{self.share:.1%} of the rows have {what} {self.value:g} and all others one of "
-            f"{low:g} to {high:g}: does it mean a missing value (--na {self.value:g})?"
+            f"{self.fraction:.1%} of the rows have {what} {self.value:g} and all others one of "
+            f"{low:g} to {high:g}: does it mean a missing value ({option('na')} {self.value:g})?"
         )
 
 
-def lone_value(values: FloatArray, counts: IntArray) -> Lone | None:
-    """The lone value at one end, if there is one.
+def isolated_value(values: FloatArray, counts: IntArray) -> IsolatedValue | None:
+    """Find an isolated whole number at one end.
 
-    `values` are distinct and in order, shape (n,); `counts` are their rows in each sample, shape
-    (n, samples).
+    Parameters
+    ----------
+    values
+        Distinct and sorted, shape (n,).
+    counts
+        Rows of each sample that have them, shape (n, samples).
     """
-    if len(values) <= LEAST_OTHERS:
+    if len(values) <= MIN_OTHERS:
         return None
     sizes = counts.sum(0).clip(1)
-    enough = (counts >= LONE_ROWS) & (counts >= LONE_SHARE * sizes)
+    frequent = (counts >= ISOLATED_ROWS) & (counts >= ISOLATED_FRACTION * sizes)
     for end, rest in ((0, slice(1, None)), (-1, slice(-1))):
-        if not enough[end].any() or not float(values[end]).is_integer():
+        if not frequent[end].any() or not float(values[end]).is_integer():
             continue
         others = values[rest]
-        if _apart(values[end], others, end, (counts[rest] / sizes).sum(1)):
-            share = float((counts[end] / sizes)[enough[end]].max())
-            return Lone(float(values[end]), share, float(others[end]), float(others[-1 - end]))
+        if _stands_apart(values[end], others, end, (counts[rest] / sizes).sum(1)):
+            fraction = float((counts[end] / sizes)[frequent[end]].max())
+            nearest, farthest = float(others[end]), float(others[-1 - end])
+            return IsolatedValue(float(values[end]), fraction, nearest, farthest)
     return None
 
 
-def _apart(value: float, others: FloatArray, end: int, weights: FloatArray) -> bool:
-    """Whether a value has a sign of its own, or is far from others in order, shape (n,)."""
+def _stands_apart(value: float, others: FloatArray, end: int, weights: FloatArray) -> bool:
+    """Whether a value has a sign of its own, or is far from the sorted others, shape (n,)."""
     if value < 0 <= others[0] or value > 0 >= others[-1]:
         return True
     rank = weights.cumsum()
@@ -200,70 +207,61 @@ def _apart(value: float, others: FloatArray, end: int, weights: FloatArray) -> b
     return bool(abs(value - others[end]) > max(high - low, FAR * np.median(np.diff(others))))
 
 
-def lone_in_column(column: FloatArray, labeled: NDArray[np.bool_]) -> Lone | None:
-    """The lone value of a column of numbers, shape (n,), NaN where one is missing."""
+def isolated_in_column(column: FloatArray, labeled: BoolArray) -> IsolatedValue | None:
+    """Find the isolated value of a column of numbers, shape (n,), NaN if missing."""
     known = ~np.isnan(column)
     ends = (column == column[known].min(initial=np.inf)) | (
         column == column[known].max(initial=-np.inf)
     )
-    if ends.sum() < LONE_ROWS:  # of most columns, which need not be sorted
+    if ends.sum() < ISOLATED_ROWS:  # true of most columns, which then need no sorting
         return None
     values, place = np.unique(column[known], return_inverse=True)
     counts = np.bincount(2 * place + labeled[known], minlength=2 * len(values))
-    return lone_value(values, counts.reshape(-1, 2))
+    return isolated_value(values, counts.reshape(-1, 2))
 
 
-def wall(counts: IntArray) -> NDArray[np.float64] | None:
-    """The share of each sample at the highest score, if so many rows tie there, shape (samples,).
+def tied_at_top(counts: IntArray) -> FloatArray | None:
+    """The fraction of each sample at the highest score if the scores saturate, shape (samples,).
 
     `counts` are the rows at each score in order, shape (n, samples). Where scores thin out, the
-    highest has fewer rows than those below it; where they run into a wall, more.
+    highest has fewer rows than those below it; where they saturate, more.
     """
     if len(counts) <= CELLS_BELOW:
         return None
-    shares = counts / counts.sum(0).clip(1)
-    height, below = shares[-1].mean(), shares[-1 - CELLS_BELOW : -1].mean()
-    if counts[-1].sum() < WALL_ROWS or height < max(WALL_SHARE, WALL_HEIGHT * below):
+    fractions = counts / counts.sum(0).clip(1)
+    top, below = fractions[-1].mean(), fractions[-1 - CELLS_BELOW : -1].mean()
+    if counts[-1].sum() < TIED_ROWS or top < max(TIED_FRACTION, TIED_RATIO * below):
         return None
-    return np.asarray(shares[-1])
+    return np.asarray(fractions[-1])
 
 
-NUMERIC_SHARE = 0.9  # of the values read as numbers: the column is numeric
+# ---- Features
+
 MIN_LEVEL_ROWS, MAX_LEVELS = 10, 64  # rarer categories, or further ones, are pooled
-MAX_COUNTED_LEVELS = 1 << 16
 
 Kind = Literal["number", "boolean", "category"]
 
 
-@dataclass(frozen=True)
-class Column:
-    """How one table column enters the matrix."""
+class Column(msgspec.Struct, frozen=True):
+    """How one table column enters the feature matrix."""
 
     name: str
     kind: Kind
     missing: bool = False  # has missing values, and so an indicator
-    levels: tuple[str, ...] = ()  # of a category, each with an indicator
+    levels: Annotated[tuple[str, ...], msgspec.Meta(max_length=MAX_LEVELS)] = ()
     other: bool = False  # has rarer levels, pooled in one indicator
 
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Column:
-        """The column that asdict() came from."""
-        kind, missing, other = value["kind"], value["missing"], value["other"]
-        levels = tuple(map(_is_text, value["levels"]))
-        if kind not in get_args(Kind) or type(missing) is not bool or type(other) is not bool:
-            raise ValueError("a column is of a known kind")
-        if (levels or other) and kind != "category":
+    def __post_init__(self) -> None:
+        if (self.levels or self.other) and self.kind != "category":
             raise ValueError("only a category has levels")
-        if len(set(levels)) < len(levels) or len(levels) > MAX_LEVELS:
-            raise ValueError("levels differ, and are not many")
-        return cls(_is_text(value["name"]), kind, missing, levels, other)
+        if len(set(self.levels)) < len(self.levels):
+            raise ValueError("levels must be distinct")
 
     @property
     def feature_names(self) -> list[str]:
-        """The names of the matrix columns, the table column's values first."""
-        values = (
-            [self.name] if self.kind != "category" else [f"{self.name}={v}" for v in self.levels]
-        )
+        """The names of the matrix columns, those of the values first."""
+        is_category = self.kind == "category"
+        values = [f"{self.name}={v}" for v in self.levels] if is_category else [self.name]
         return [
             *values,
             *([f"{self.name} (other)"] if self.other else []),
@@ -271,78 +269,71 @@ class Column:
         ]
 
 
-def _is_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("a name is text")
-    value.encode()  # half a character is none: a ValueError
-    return value
+class Encoding(msgspec.Struct, frozen=True):
+    """How table columns become a feature matrix."""
 
+    columns: Annotated[tuple[Column, ...], msgspec.Meta(min_length=1)]
+    na: tuple[str, ...] = ()  # texts that mean a missing value
 
-@dataclass(frozen=True)
-class Encoding:
-    """The matrix columns, and the texts that mean a missing value."""
-
-    columns: tuple[Column, ...]
-    na: tuple[str, ...] = ()
+    def __post_init__(self) -> None:
+        if len({column.name for column in self.columns}) < len(self.columns):
+            raise ValueError("columns must differ by name")
 
     @property
     def feature_names(self) -> list[str]:
+        """The names of the matrix columns."""
         return [name for column in self.columns for name in column.feature_names]
 
-    def encode(self, chunk: Chunk) -> NDArray[np.float64]:
-        """The matrix of a chunk, shape (n, features); NaN where a number is missing."""
-        return np.stack(self.encode_columns(chunk)).T  # each column in one piece
+    def encode(self, chunk: Chunk) -> FloatArray:
+        """The matrix of a chunk, shape (n, features); NaN if a number is missing."""
+        return np.stack(self.encode_columns(chunk)).T  # each column contiguous
 
-    def encode_columns(self, chunk: Chunk) -> list[NDArray[np.float64]]:
+    def encode_columns(self, chunk: Chunk) -> list[FloatArray]:
         """The columns of that matrix, each of shape (n,), most of them without a copy."""
         parts = [_encode_column(chunk, column, self.na) for column in self.columns]
         return [values for part in parts for values in part]
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """The JSON object of the encoding."""
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        return fields
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Encoding:
-        """The encoding that as_json() came from; errors of many kinds where there is none."""
-        columns = tuple(Column.from_json(column) for column in value["columns"])
-        if not columns or len({column.name for column in columns}) < len(columns):
-            raise ValueError("columns differ by name")
-        return cls(columns, tuple(map(_is_text, value["na"])))
+    def from_json(cls, value: Any) -> Encoding:
+        """Check what as_json() returned; raises ValueError or TypeError."""
+        json.dumps(value, ensure_ascii=False).encode()  # no lone surrogates
+        return msgspec.convert(value, cls)
 
 
-def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> NDArray[np.float64]:
+def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> FloatArray:
     """The matrix columns of a table column, shape (columns, n)."""
+    values = chunk.batch[column.name]
     if column.kind == "category":
-        text = as_text(chunk, column.name)
-        index = np.asarray(
-            pc.fill_null(pc.index_in(text, pa.array(column.levels, pa.string())), -1)
-        )
-        missing = np.asarray(is_missing(text, na))
-        indicators = [index == level for level in range(len(column.levels))]
-        if column.other:
-            indicators.append((index < 0) & ~missing)
-    elif (
-        column.kind == "number"
-        and not (column.missing or na)
-        and all_finite(chunk.batch[column.name])
-    ):  # most columns, without a copy
-        return cast_numbers(chunk, column.name, chunk.batch[column.name])[None]
-    else:
-        numbers = Numbers.of(chunk, column.name, na)
-        values, known = numbers.values, ~np.isnan(numbers.values)
-        if column.kind == "boolean":
-            values, known = booleans(numbers)
-        odd = numbers.odd[~known[numbers.odd]]
-        if len(odd):  # only in new rows: those of the training have all been looked at
-            row = int(odd[0])
-            text = shown(chunk.batch[column.name][row].as_py())
-            raise chunk.error(column.name, f"has text {text}", row, ", where a number is needed")
-        if np.isinf(values).any():
-            raise _infinite_error(chunk, column.name, int(np.isinf(values).argmax()))
-        if column.kind == "number" and not column.missing:
-            return values[None]
-        missing = ~known
-        indicators = [np.where(known, values, np.nan)]
+        return _encode_category(chunk, column, na)
+    if column.kind == "number" and not (column.missing or na) and all_finite(values):
+        return cast_numbers(chunk, column.name, values)[None]  # most columns, without a copy
+    numbers = Numbers.from_chunk(chunk, column.name, na)
+    encoded = _booleans(numbers) if column.kind == "boolean" else numbers.values
+    missing = np.isnan(encoded)
+    if len(odd := numbers.odd[missing[numbers.odd]]):  # in new rows: the training rows were checked
+        row = int(odd[0])
+        problem = f"has text {shown(values[row].as_py())}"
+        raise chunk.error(column.name, problem, row, ", where a number is needed")
+    if np.isinf(encoded).any():
+        raise _infinite_error(chunk, column.name, encoded)
+    if column.missing:
+        return np.array([encoded, missing], np.float64)
+    return encoded[None]
+
+
+def _encode_category(chunk: Chunk, column: Column, na: Sequence[str]) -> FloatArray:
+    text = as_text(chunk, column.name)
+    levels = pa.array(column.levels, pa.string())
+    index = np.asarray(pc.fill_null(pc.index_in(text, levels), -1))
+    missing = np.asarray(_is_missing(text, na))
+    indicators = [index == level for level in range(len(column.levels))]
+    if column.other:
+        indicators.append((index < 0) & ~missing)
     if column.missing:
         indicators.append(missing)
     return np.array(indicators, np.float64)
@@ -351,18 +342,25 @@ def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> NDArray[n
 def _odd_text_error(chunk: Chunk, name: str, row: int) -> InputError:
     text = shown(chunk.batch[name][row].as_py())
     remedy = (
-        f"; mark missing values with --na {text}, or read the column as text with --categorical"
+        f"; mark missing values with {option('na')} {text}, or read the column as text with "
+        f"{option('categorical')}"
     )
     return chunk.error(name, f"has text {text}", row, remedy)
 
 
-def _infinite_error(chunk: Chunk, name: str, row: int) -> InputError:
-    return chunk.error(name, "has an infinite value", row)
+def _infinite_error(chunk: Chunk, name: str, values: FloatArray) -> InputError:
+    return chunk.error(name, "has an infinite value", int(np.isinf(values).argmax()))
+
+
+# ---- Profiles
+
+MIN_NUMERIC = 0.9  # fraction of the values that are numbers in a numeric column
+MAX_COUNTED_LEVELS = 1 << 16
 
 
 @dataclass
 class Profile:
-    """What a pass over one table has found in one column."""
+    """What one table has in one column."""
 
     rows: int = 0
     missing: int = 0
@@ -370,147 +368,147 @@ class Profile:
     booleans: int = 0
     levels: Counter[str] = field(default_factory=Counter)
     full: bool = False  # there are more levels than are counted
-    uncounted: bool = False  # of some levels not all rows are counted
-    typed: bool = False  # the file itself says that it holds numbers
+    incomplete: bool = False  # some levels are not counted in all rows
+    typed: bool = False  # the file itself states that it holds numbers
     odd: InputError | None = None  # the first text among the numbers
-    infinite: InputError | None = None
+    infinite: InputError | None = None  # the first infinite value
 
     @property
     def values(self) -> int:
+        """The number of values that are not missing."""
         return self.rows - self.missing
 
     @property
     def kind(self) -> Kind | None:
-        """What the column holds; None where it holds nothing."""
+        """The kind of column, or None if it has no values."""
         if self.values == 0:
             return None
-        if self.typed or self.numbers >= NUMERIC_SHARE * self.values:
+        if self.typed or self.numbers >= MIN_NUMERIC * self.values:
             return "number"
         return "boolean" if self.booleans == self.values else "category"
 
     def add(self, chunk: Chunk, name: str, na: Sequence[str], as_category: bool) -> None:
-        """Take in a chunk's values; of text, only what is no number is counted by level."""
+        """Add a chunk; levels are counted for text that is not a number."""
         n = chunk.batch.num_rows
         self.rows += n
         if as_category:
-            text = as_text(chunk, name)
-            self.missing += int(pc.sum(is_missing(text, na)).as_py() or 0)
+            missing = _is_missing(as_text(chunk, name), na)
+            self.missing += int(pc.sum(missing).as_py() or 0)
             self.add_levels(chunk, name, na, as_category)
             return
         if n and not na and all_finite(chunk.batch[name]):  # most columns, at once
             self.typed = True
             self.numbers += n
             return
-        numbers = Numbers.of(chunk, name, na)
-        found = int(np.count_nonzero(~np.isnan(numbers.values)))
-        self.missing += n - found - len(numbers.odd)
+        numbers = Numbers.from_chunk(chunk, name, na)
+        known = int(np.count_nonzero(~np.isnan(numbers.values)))
+        self.missing += n - known - len(numbers.odd)
         if pa.types.is_boolean(chunk.batch[name].type):
-            self.booleans += found
+            self.booleans += known
             return
-        self.typed |= numbers.text is None and found > 0
-        self.numbers += found
+        self.typed |= numbers.text is None and known > 0
+        self.numbers += known
         if self.infinite is None and np.isinf(numbers.values).any():
-            self.infinite = _infinite_error(chunk, name, int(np.isinf(numbers.values).argmax()))
+            self.infinite = _infinite_error(chunk, name, numbers.values)
         if len(numbers.odd):
-            _, known = booleans(numbers)
-            self.booleans += int(np.count_nonzero(known[numbers.odd]))
-            self.count(as_text(chunk, name).take(pa.array(numbers.odd)))
+            self.booleans += int(np.count_nonzero(~np.isnan(_booleans(numbers)[numbers.odd])))
+            self._count(as_text(chunk, name).take(pa.array(numbers.odd)))
             if self.odd is None:
                 self.odd = _odd_text_error(chunk, name, int(numbers.odd[0]))
 
     def add_levels(self, chunk: Chunk, name: str, na: Sequence[str], as_category: bool) -> None:
-        """Count by level the values that add() counts so."""
+        """Count the levels that add() counts, and nothing else."""
         text = as_text(chunk, name)
         if as_category:
-            self.count(text.filter(pc.invert(is_missing(text, na))))
+            self._count(text.filter(pc.invert(_is_missing(text, na))))
         else:
-            self.count(text.take(pa.array(Numbers.of(chunk, name, na).odd)))
+            self._count(text.take(pa.array(Numbers.from_chunk(chunk, name, na).odd)))
 
     def add_numbers(self, chunk: Chunk, name: str, na: Sequence[str]) -> None:
-        """Count by level the values that read as numbers, in a column that proved a category."""
-        numbers = Numbers.of(chunk, name, na)
-        self.count(as_text(chunk, name).filter(pa.array(~np.isnan(numbers.values))))
+        """Count numbers as levels, in a column that turned out to be a category."""
+        numbers = Numbers.from_chunk(chunk, name, na)
+        self._count(as_text(chunk, name).filter(pa.array(~np.isnan(numbers.values))))
 
-    def count(self, text: pa.Array) -> None:
-        """Count values by level, the first MAX_COUNTED_LEVELS of them."""
+    def _count(self, text: pa.Array) -> None:
         counts = pc.value_counts(text)
         levels, rows = counts.field("values").to_pylist(), counts.field("counts").to_pylist()
         for level, number in zip(levels, rows, strict=True):
-            self._count(level, number)
+            self._count_level(level, number)
 
-    def _count(self, level: str, rows: int) -> None:
+    def _count_level(self, level: str, rows: int) -> None:
+        """Count rows of a level if it is one of the first MAX_COUNTED_LEVELS."""
         if level in self.levels or len(self.levels) < MAX_COUNTED_LEVELS:
             self.levels[level] += rows
         else:
             self.full = True
 
     def merge(self, later: Profile) -> None:
-        """Take in what was found in rows that come after these."""
-        # a level that is counted here may have come to the later rows when those were full
-        self.uncounted |= later.uncounted or (later.full and self.rows > 0)
+        """Add the profile of later rows."""
+        # the later rows may have had no room for a level that is counted here
+        self.incomplete |= later.incomplete or (later.full and self.rows > 0)
         self.full |= later.full
         self.rows += later.rows
         self.missing += later.missing
         self.numbers += later.numbers
         self.booleans += later.booleans
-        for level, rows in later.levels.items():  # in the order they came
-            self._count(level, rows)
+        for level, rows in later.levels.items():  # in order of first appearance
+            self._count_level(level, rows)
         self.typed |= later.typed
         self.odd = self.odd or later.odd
         self.infinite = self.infinite or later.infinite
 
 
-Profiles = dict[str, list[Profile]]  # by column, one for each table
-
-
 class Profiler:
-    """Collects the profiles of all feature columns in one pass over the rows."""
+    """Profiles all feature columns in one pass over the rows."""
 
     def __init__(self, rows: Rows, na: Sequence[str], categorical: Sequence[str]) -> None:
         for column in categorical:
             if column not in rows.features:
                 raise InputError(
-                    f"{rows.tables[0].name}: no feature column {column!r} for --categorical"
+                    f"{rows.tables[0].name}: no feature column {column!r} for "
+                    f"{option('categorical')}"
                 )
         self.na, self.categorical = tuple(na), set(categorical)
         self.unseen_na = set(na)  # that no value has had so far
         self.tables = rows.tables
-        self.profiles: Profiles = {c: [Profile() for _ in rows.tables] for c in rows.features}
+        # by column, a profile for each table
+        self.profiles = {c: [Profile() for _ in rows.tables] for c in rows.features}
 
     def add(self, chunk: Chunk) -> None:
+        """Add the next rows."""
         for name, profiles in self.profiles.items():
             profiles[chunk.table].add(chunk, name, self.na, name in self.categorical)
-            self.unseen_na -= {text for text in self.unseen_na if holds(chunk, name, text)}
+            self.unseen_na -= {text for text in self.unseen_na if contains(chunk, name, text)}
 
     @classmethod
     def merged(cls, parts: Sequence[Profiler]) -> Profiler:
-        """What several have found in parts of the rows, which are in order."""
+        """Merge profilers of consecutive parts of the rows."""
         merged = copy(parts[0])
         merged.unseen_na = set.intersection(*(part.unseen_na for part in parts))
-        merged.profiles = {c: [Profile() for _ in found] for c, found in merged.profiles.items()}
+        merged.profiles = {c: [Profile() for _ in merged.tables] for c in merged.profiles}
         for part in parts:
             for name, profiles in part.profiles.items():
-                for mine, found in zip(merged.profiles[name], profiles, strict=True):
-                    mine.merge(found)
+                for profile, later in zip(merged.profiles[name], profiles, strict=True):
+                    profile.merge(later)
         return merged
 
     def finish(self, rows: Rows) -> None:
-        """Count in passes of their own the levels that could not be counted on the way.
+        """Count in further passes the levels that could not be counted on the way.
 
-        Those of categories with too many levels, profiled in parts; then those that read as
-        numbers.
+        These are the levels of categories with too many of them, profiled in parts, and then
+        levels that are numbers.
         """
         categories = [
             name
             for name, profiles in self.profiles.items()
             if name in self.categorical or self._kind(name, profiles) == "category"
         ]
-        uncounted = [c for c in categories if any(p.uncounted for p in self.profiles[c])]
-        for name in uncounted:
+        incomplete = [c for c in categories if any(p.incomplete for p in self.profiles[c])]
+        for name in incomplete:
             for profile in self.profiles[name]:
                 profile.levels = Counter(dict.fromkeys(profile.levels, 0))
-        for chunk in rows.chunks(uncounted) if uncounted else ():
-            for name in uncounted:
+        for chunk in rows.chunks(incomplete) if incomplete else ():
+            for name in incomplete:
                 profile = self.profiles[name][chunk.table]
                 profile.add_levels(chunk, name, self.na, name in self.categorical)
         mixed = [
@@ -523,10 +521,13 @@ class Profiler:
                 self.profiles[name][chunk.table].add_numbers(chunk, name, self.na)
 
     def encoding(self) -> tuple[Encoding, list[Notice]]:
-        """How the columns enter the matrix, once all rows have been added."""
+        """How the columns become features, and warnings about them, after all rows were added."""
         columns = []
         notices = [
-            Notice("na-not-found", f"--na {shown(text)}: no value of any feature column is that")
+            Notice(
+                "na-not-found",
+                f"{option('na')} {shown(text)}: no value of any feature column is that",
+            )
             for text in sorted(self.unseen_na)
         ]
         for name, profiles in self.profiles.items():
@@ -539,17 +540,15 @@ class Profiler:
                 columns.append(Column(name, kind, missing))
                 continue
             counts = sum((profile.levels for profile in profiles), Counter())
-            kept = _kept_levels(counts)
+            levels = _frequent_levels(counts)
+            columns.append(Column(name, kind, missing, levels, len(levels) < len(counts)))
             values = sum(profile.values for profile in profiles)
-            columns.append(Column(name, kind, missing, kept, len(kept) < len(counts)))
-            if not kept or len(counts) > values / 2:
-                notices.append(
-                    Notice(
-                        "identifier-like-column",
-                        f"column {shown(name)} has {len(counts)} distinct texts in {values} rows "
-                        "and tells little; is it an id (--id-column) or a group?",
-                    )
+            if not levels or len(counts) > values / 2:
+                message = (
+                    f"column {shown(name)} has {len(counts)} distinct texts in {values} rows and "
+                    f"tells little; is it an id ({option('id_column')}) or a group?"
                 )
+                notices.append(Notice("identifier-like-column", message))
         return Encoding(tuple(columns), self.na), notices
 
     def summary(self) -> list[dict[str, Any]]:
@@ -581,11 +580,12 @@ class Profiler:
         ]
         raise InputError(
             f"column {shown(name)} differs in kind between {' and '.join(described)}; "
-            "--categorical reads it as text in both, --id-column and --keep-columns as no feature"
+            f"{option('categorical')} reads it as text in both, {option('id_column')} and "
+            f"{option('keep_columns')} exclude it from the features"
         )
 
 
-def _kept_levels(counts: Counter[str]) -> tuple[str, ...]:
+def _frequent_levels(counts: Counter[str]) -> tuple[str, ...]:
     frequent = [level for level, count in counts.items() if count >= MIN_LEVEL_ROWS]
     frequent.sort(key=lambda level: (-counts[level], level))
     return tuple(sorted(frequent[:MAX_LEVELS]))
