@@ -7,21 +7,30 @@ from pu_noise_cli.cli.process import hold_at_start
 hold_at_start()  # as main() does, before numpy comes
 
 # ruff: noqa: E402
+import functools
 import json
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
-from pathlib import Path
 
+import click
 import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
 
-from pu_noise_cli.cli import process as cli
-from pu_noise_cli.cli.process import exit_code
+from pu_noise_cli.cli.process import cli, exit_code
 
-SCHEMA = json.loads((Path(cli.__file__).parents[1] / "prior" / "schema.json").read_text())
+COMMANDS = {
+    name: cli.get_command(click.Context(cli), name)
+    for name in cli.list_commands(click.Context(cli))
+}
+
+
+def options_of(name: str) -> set[str]:
+    """Every spelling of the options of a command."""
+    return {word for p in COMMANDS[name].params for word in (*p.opts, *p.secondary_opts)}
 
 
 def _has_slurm() -> bool:
@@ -63,8 +72,15 @@ class Result:
         return validated(json.loads(self.out))
 
 
+@functools.cache
+def schema() -> dict:
+    """The JSON Schema of PRIOR.json, as the command prints it."""
+    command = [sys.executable, "-m", "pu_noise_cli", "schema", "prior"]
+    return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
 def validated(prior: dict) -> dict:
-    jsonschema.validate(prior, SCHEMA)
+    jsonschema.validate(prior, schema())
     return prior
 
 
@@ -75,7 +91,7 @@ def punoise(capfdbinary):
     def call(*args: object, expect: int = 0) -> Result:
         capfdbinary.readouterr()
         command = [str(arg) for arg in args]
-        code = exit_code(lambda: cli.cli.main(command, prog_name="punoise", standalone_mode=False))
+        code = exit_code(lambda: cli.main(command, prog_name="punoise", standalone_mode=False))
         out, err = capfdbinary.readouterr()
         result = Result(code, out, err.decode())
         assert result.code == expect, result.err

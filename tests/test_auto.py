@@ -137,7 +137,7 @@ def test_separated_samples_hold_no_positives():
 
 
 def test_weights_are_small_and_plain():
-    path = resources.files("pu_noise_cli.estimators").joinpath(WEIGHTS)
+    path = resources.files("pu_noise_cli.prior").joinpath(WEIGHTS)
     assert len(path.read_bytes()) < 2_000_000
     with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
         assert all(arrays[name].dtype.kind == "f" for name in arrays.files)

@@ -83,7 +83,7 @@ def test_the_bytes_are_the_same_for_any_batches_and_threads(
     for threads in (1, 3):
         out = ("--threads", threads, "--format", form, "--out-dir", tmp_path / str(threads))
         punoise("run", *source, *out)
-        monkeypatch.setattr("pu_noise_cli.tables.BATCH_ROWS", 13)
+        monkeypatch.setattr("pu_noise_cli.tables.reading.BATCH_ROWS", 13)
     for name in (f"scores.{form}", f"posterior.{form}", "prior.json", "model.punoise"):
         one, other = ((tmp_path / t / name).read_bytes() for t in ("1", "3"))
         assert one == other, name

@@ -423,16 +423,16 @@ def test_a_stopped_write_leaves_the_old_file_whole(sent, code, left, tmp_path):
     target = tmp_path / "scores.tsv"
     target.write_text("old")
     program = (
-        "import signal, sys, time; from pu_noise_cli import cli, main, outputs\n"
+        "import signal, sys, time; from pu_noise_cli.cli import process\n"
+        "from pu_noise_cli.tables.writing import write_atomically\n"
         # a job in the background is started without
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def slow(**_):\n"
-        "    with outputs.write_atomically(sys.argv[-1]) as file:\n"
+        "    with write_atomically(sys.argv[-1]) as file:\n"
         "        file.write(b'half'); file.flush(); print('writing', flush=True); time.sleep(60)\n"
-        "cli.cli.commands['simulate'].callback = slow\n"
-        "name = sys.argv.pop(); sys.argv += ['simulate', '--out-dir', 'x']\n"
-        "sys.argv.append(name); sys.argv[1:] = ['simulate', '--out-dir', name]\n"
-        "main.main()"
+        "process.cli.get_command(None, 'simulate').callback = slow\n"
+        "sys.argv[1:] = ['simulate', '--out-dir', sys.argv[-1]]\n"
+        "process.main()"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", program, str(target)], stdout=subprocess.PIPE, text=True
@@ -449,10 +449,10 @@ def test_a_stopped_write_leaves_the_old_file_whole(sent, code, left, tmp_path):
 
 def test_a_bug_shows_its_traceback_and_exits_with_1():
     program = (
-        "from pu_noise_cli import cli, main\n"
+        "from pu_noise_cli.cli import process\n"
         "def bug(**_): raise ZeroDivisionError\n"
-        "cli.cli.commands['schema'].callback = bug\n"
-        "import sys; sys.argv = ['punoise', 'schema', 'prior']; main.main()"
+        "process.cli.get_command(None, 'schema').callback = bug\n"
+        "import sys; sys.argv = ['punoise', 'schema', 'prior']; process.main()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 1
@@ -515,7 +515,7 @@ def test_verbose_tells_the_stages_and_provenance_keeps_them(punoise, tables, tmp
     ("command", "options"),
     [
         ("transform", ("--score-column", "a", "--group-column", "b")),
-        ("transform", ("--score-column", "a", "--classifier", "forest")),
+        ("transform", ("--score-column", "a", "--classifier", "networks")),
         ("estimate-prior", ("--score-column", "a", "--max-train-rows", "500")),
         ("estimate-prior", ("--features", "a", "--classifier", "logistic")),
         ("estimate-prior", ("--method", "bound", "--elbow", "authors")),
@@ -585,8 +585,8 @@ def test_a_number_can_mean_a_missing_value(form, punoise, frames, tmp_path):
 
 def test_a_platform_without_hangups_can_start():
     program = (
-        "import signal, sys; del signal.SIGHUP; from pu_noise_cli import main\n"
-        "sys.argv = ['punoise', '--version']; main.main()"
+        "import signal, sys; del signal.SIGHUP; from pu_noise_cli.cli import process\n"
+        "sys.argv = ['punoise', '--version']; process.main()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

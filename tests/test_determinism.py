@@ -32,8 +32,8 @@ SIZES = (70_001, 1, 99_999, 40_000)  # of the unlabeled files
 PLACES = """
 import numpy as np, sys
 from threadpoolctl import threadpool_info
-from pu_noise_cli.transform.logistic import Linear
-from pu_noise_cli.transform.networks import BaggedNetworks
+from pu_noise_cli.score.classifiers import Linear
+from pu_noise_cli.score.networks import BaggedNetworks
 
 (taken,) = {part["architecture"] for part in threadpool_info()}
 assert taken in ("%s", "Haswell"), taken  # which is also Zen's, in a build that knows fewer
@@ -178,8 +178,8 @@ def test_dask_writes_the_bytes_of_the_plain_shards(run, sharded, tmp_path):
 
 TRAINING_THREADS = """
 from distributed import Client, LocalCluster
-from pu_noise_cli.engine import Dask
-from pu_noise_cli.transform.training import TransformSettings
+from pu_noise_cli.scale.engine import Dask
+from pu_noise_cli.score.training import TransformSettings
 
 def threads_of(settings):
     return settings.threads

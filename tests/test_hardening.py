@@ -103,10 +103,11 @@ def test_a_process_out_of_memory_does_not_exit_with_0(scores, tmp_path):
     program = (
         "import os, re, resource, sys; import pyarrow.csv\n"
         # all that the command will need, lest a library be what there is no memory for
-        "from pu_noise_cli import analysis, audit, cli, estimation, groups, main, scores\n"
+        "from pu_noise_cli.cli import process\n"
+        "process.cli.get_command(None, 'estimate-prior')\n"
         "size = int(re.search(r'VmSize:\\s+(\\d+)', open('/proc/self/status').read())[1]) * 1024\n"
         "resource.setrlimit(resource.RLIMIT_AS, (size + (150 << 20),) * 2)\n"
-        "main.main()"
+        "process.main()"
     )
     words = ["estimate-prior", *map(str, options), "--on-failure", "write", "--threads", "1"]
     env = {**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"}
@@ -171,15 +172,15 @@ def test_a_signal_that_is_lost_is_answered_all_the_same(way, tmp_path):
     """Also by a process that waits for something by then."""
     os.mkfifo(tmp_path / "pipe")
     program = (
-        "import os, signal, sys, time; from pu_noise_cli import main, signals\n"
-        "signals.GRACE = 1.0\n"
+        "import os, signal, sys, time; from pu_noise_cli.cli import process\n"
+        "process.GRACE = 1.0\n"
         "class Lost:\n"
         "    def __del__(self):\n"
         "        for _ in range(2): os.kill(os.getpid(), signal.SIGTERM)\n"
         "def command():\n"
         f"    {LOST[way]}\n"
         "    open(sys.argv[1])\n"
-        "signals.install(); raise SystemExit(main.exit_code(command))\n"
+        "process.install(); raise SystemExit(process.exit_code(command))\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "pipe")]
     done = subprocess.run(command, capture_output=True, timeout=60)
@@ -189,15 +190,17 @@ def test_a_signal_that_is_lost_is_answered_all_the_same(way, tmp_path):
 def test_a_set_is_not_interrupted_in_the_middle(tmp_path):
     """A signal that comes between two renames is answered after the last."""
     program = (
-        "import os, signal, sys; from pu_noise_cli import signals, staging\n"
-        "signals.install(); real, folder = os.replace, sys.argv[1]\n"
+        "import os, signal, sys; from pu_noise_cli.cli import process\n"
+        "from pu_noise_cli.errors import Terminated\n"
+        "from pu_noise_cli.tables.writing import staged\n"
+        "process.install(); real, folder = os.replace, sys.argv[1]\n"
         "def replace(*names): os.kill(os.getpid(), signal.SIGTERM); real(*names)\n"
         "os.replace = replace\n"
         "try:\n"
-        "    with staging.staged(folder) as stage:\n"
+        "    with staged(folder) as stage:\n"
         "        for name in ('labeled.csv', 'truth.csv'): (stage.path / name).write_text('new')\n"
         "        stage.commit()\n"
-        "except signals.Terminated: print('ended', end='')\n"
+        "except Terminated: print('ended', end='')\n"
     )
     for name in ("labeled.csv", "truth.csv"):
         (tmp_path / name).write_text("old")
@@ -229,7 +232,7 @@ def test_a_run_deletes_only_what_a_run_has_written(punoise, tables, tmp_path):
 
 def killed_while_committing(out: Path, tables: list[str], renames: int) -> None:
     program = (
-        "import os, signal, sys; from pu_noise_cli import main\n"
+        "import os, signal, sys; from pu_noise_cli.cli import process\n"
         f"real, left, out = os.replace, {renames}, {str(out)!r}\n"
         "def replace(source, target):\n"
         "    global left\n"
@@ -237,7 +240,7 @@ def killed_while_committing(out: Path, tables: list[str], renames: int) -> None:
         "        left -= 1\n"
         "        if left < 0: os.kill(os.getpid(), signal.SIGKILL)\n"
         "    real(source, target)\n"
-        "os.replace = replace; main.main()\n"
+        "os.replace = replace; process.main()\n"
     )
     words = ["run", "-q", *tables, "--classifier", "logistic", "--seed", "1", "--out-dir", str(out)]
     done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True)
@@ -581,7 +584,7 @@ def models(tmp_path_factory) -> dict[str, tuple[dict, dict]]:
         rows.assign(g=np.arange(80) % 20).to_csv(folder / f"{name}.csv", index=False)
     pair = ["--labeled", str(folder / "l.csv"), "--unlabeled", str(folder / "u.csv")]
     found = {}
-    for kind in ("networks", "logistic", "boosting", "forest"):
+    for kind in ("networks", "logistic"):
         words = ["train", "-q", *pair, "--classifier", kind, "--out", str(folder / kind)]
         cli.main([*words, "--drop-columns", "g"], standalone_mode=False)
         found[kind] = parts_of(folder / kind)
@@ -605,7 +608,7 @@ def load(header: dict, arrays: dict) -> None:
     load_model("m", io.BytesIO(file.getvalue()))
 
 
-@pytest.mark.parametrize("kind", ["networks", "logistic", "boosting", "forest", "groups"])
+@pytest.mark.parametrize("kind", ["networks", "logistic", "groups"])
 def test_every_array_of_a_model_is_checked(kind, models):
     header, arrays = models[kind]
     load(header, arrays)
@@ -654,31 +657,6 @@ def test_columns_of_a_model_are_checked(models):
         encoding = {"columns": [first | change, second], "na": []}
         with pytest.raises(InputError):
             load(header | {"encoding": encoding}, arrays)
-
-
-def test_trees_are_trees(models):
-    header, arrays = models["boosting"]
-    children = arrays["model.children"]
-    inner = int(np.flatnonzero(children[:, 0] != np.arange(len(children)))[0])
-    for place, value in (((inner, 0), 0), ((inner, 1), len(children)), ((inner, 0), inner)):
-        crafted = children.copy()
-        crafted[place] = value
-        with pytest.raises(InputError):
-            load(header, {**arrays, "model.children": crafted})
-    m = 5001  # a chain
-    left = np.arange(1, m, 2).repeat(2)
-    chain = np.arange(m)[:, None].repeat(2, 1)
-    chain[0:-1:2] = np.column_stack([left[::2], left[::2] + 1])
-    deep = {
-        "model.feature": np.zeros(m, np.int32),
-        "model.threshold": np.zeros(m),
-        "model.children": chain.astype(np.int32),
-        "model.value": np.zeros(m),
-        "model.roots": np.zeros(1, np.int32),
-        "model.divisor": np.array(1),
-    }
-    with pytest.raises(InputError):
-        load(header, {**arrays, **deep})
 
 
 # ---- Tables

@@ -1,19 +1,16 @@
 """README and docs are true: commands run, and what they name exists; what exists is named."""
 
-import importlib
-import pkgutil
 import re
 import shlex
 from pathlib import Path
 
 import click
 import pytest
-from conftest import SCHEMA
+from conftest import COMMANDS as CLICK
+from conftest import options_of, schema
 
-import pu_noise_cli
 from pu_noise_cli import errors
-from pu_noise_cli.cli import process as cli
-from pu_noise_cli.notices import KINDS
+from pu_noise_cli.notices import kinds
 from pu_noise_cli.prior.base import ESTIMATORS
 from pu_noise_cli.score.classifiers import CLASSIFIERS
 
@@ -60,8 +57,7 @@ def test_every_command_of_the_readme_runs(punoise, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", DOCS)
 def test_every_option_and_link_exists(name):
     known = {"--version", "--help"}
-    for command in cli.cli.commands.values():
-        known |= {option for p in command.params for option in (*p.opts, *p.secondary_opts)}
+    known |= {option for command in CLICK for option in options_of(command)}
     ours = re.sub(r"`python [^`]*`", "", DOCS[name])  # scripts have options of their own
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours)) <= known
     folder = ROOT if (ROOT / name).exists() else ROOT / "docs"
@@ -69,17 +65,14 @@ def test_every_option_and_link_exists(name):
         assert (folder / link).exists(), link
 
 
-@pytest.mark.parametrize("name", list(cli.cli.commands))
+@pytest.mark.parametrize("name", list(CLICK))
 def test_the_reference_lists_every_option(name):
-    row = option_row(cli.cli.commands[name])
+    row = option_row(CLICK[name])
     assert row in section("Commands").splitlines(), f"add or change the row\n{row}"
 
 
 def test_the_reference_lists_every_warning():
-    for module in pkgutil.walk_packages(pu_noise_cli.__path__, "pu_noise_cli."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
-    rows = [f"| `{k.code}` | {k.meaning} | {k.remedy} |" for k in KINDS.values()]
+    rows = [f"| `{code}` | {k.meaning} | {k.remedy} |" for code, k in kinds().items()]
     listed = re.findall(r"^\| `.*$", section("Warnings"), re.MULTILINE)
     assert sorted(rows) == sorted(listed)
 
@@ -95,9 +88,9 @@ def test_the_reference_lists_every_exit_code():
 
 
 def test_the_reference_lists_every_key_of_the_prior():
-    assert set(SCHEMA["required"]) == set(SCHEMA["properties"])
+    assert set(schema()["required"]) == set(schema()["properties"])
     keys = re.findall(r"^\| (`.*?`) \| ", section("Files"), re.MULTILINE)
-    assert set(SCHEMA["required"]) == {key.strip("`") for row in keys for key in row.split(", ")}
+    assert set(schema()["required"]) == {key.strip("`") for row in keys for key in row.split(", ")}
 
 
 def test_the_readme_names_every_method_and_classifier():

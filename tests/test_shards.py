@@ -457,7 +457,7 @@ def test_an_error_on_a_worker_is_an_error_here(scheduler, sharded, frames, tmp_p
 
 def test_no_scheduler_is_a_usage_error(sharded, tmp_path, punoise, monkeypatch):
     pytest.importorskip("distributed", reason="Dask is not installed")
-    monkeypatch.setattr("pu_noise_cli.engine.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("pu_noise_cli.scale.engine.CONNECT_SECONDS", 1)
     command = ("transform", *sharded, *FAST, "--out", f"{tmp_path}/s/")
     result = punoise(*command, "--dask", "tcp://127.0.0.1:9", expect=2)
     assert "no scheduler answers" in result.err

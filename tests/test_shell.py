@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from pu_noise_cli.cli import process as cli
+from conftest import COMMANDS, options_of
 
 BIN = Path(sys.executable).parent
 ENV = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "PUNOISE_THREADS": "1"}
@@ -64,16 +63,14 @@ def test_words_complete(words, expected, tmp_path):
     assert shell(request, tmp_path).strip() == expected
 
 
-@pytest.mark.parametrize("name", list(cli.cli.commands))
+@pytest.mark.parametrize("name", list(COMMANDS))
 def test_help_has_an_example_of_each_command(name, punoise):
     text = punoise(name, "--help").out.decode()
     examples = [line.strip() for line in text.splitlines() if line.startswith("  punoise ")]
     assert any(example.startswith(f"punoise {name} ") for example in examples)
     for example in examples:
         command, *words = example.split()[1:]
-        parameters = cli.cli.commands[command].params
-        known = {option for p in parameters for option in (*p.opts, *p.secondary_opts)}
-        assert {word for word in words if word.startswith("--")} <= known
+        assert {word for word in words if word.startswith("--")} <= options_of(command)
 
 
 def test_process_substitution(folder):

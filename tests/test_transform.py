@@ -18,9 +18,7 @@ from pu_noise_cli.score.scaling import Scaling, fit_scaling
 @pytest.fixture(autouse=True)
 def _short_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tested here holds for any amount of training."""
-    monkeypatch.setattr("pu_noise_cli.transform.networks.STEPS", 150)
-    monkeypatch.setattr("pu_noise_cli.transform.trees.ROUNDS", 30)
-    monkeypatch.setattr("pu_noise_cli.transform.trees.FOREST_BLOCKS", 8)
+    monkeypatch.setattr("pu_noise_cli.score.networks.STEPS", 150)
 
 
 every_classifier = pytest.mark.parametrize("name", list(CLASSIFIERS))
@@ -69,17 +67,6 @@ def test_a_stored_model_predicts_the_same(name: str) -> None:
     assert scores.max() <= 1
     assert scores.tobytes() == again.predict(training.features).tobytes()
     assert len(model.predict(training.features[:0])) == 0
-
-
-def test_a_model_from_before_is_scored_as_it_was_trained() -> None:
-    """Networks once had tanh units, and their files do not say so."""
-    rng = np.random.default_rng(0)
-    shapes = {"W": (3, 500), "b": (500,), "v": (500,), "c": (100,)}
-    arrays = {name: rng.normal(size=shape) for name, shape in shapes.items()}
-    rows = rng.normal(size=(1000, 3)).astype(np.float32)
-    scores = CLASSIFIERS["networks"].model.from_arrays(arrays).predict(rows)
-    logit = np.tanh(rows @ arrays["W"] + arrays["b"]) @ arrays["v"] / 100 + arrays["c"].mean()
-    assert scores == pytest.approx(1 / (1 + np.exp(-logit)), abs=1e-6)
 
 
 @every_classifier
