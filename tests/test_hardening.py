@@ -28,7 +28,6 @@ from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.model import FORMAT, load_model
 from pu_noise_cli.score.sketch import Sketch, load_sketch, save_sketch
 from pu_noise_cli.tables import files
-from pu_noise_cli.tables import files as archive
 from pu_noise_cli.tables import reading as tables
 from pu_noise_cli.tables import writing as staging
 from pu_noise_cli.tables.files import write_archive
@@ -104,9 +103,9 @@ def test_a_process_out_of_memory_does_not_exit_with_0(scores, tmp_path):
         "import os, re, resource, sys; import pyarrow.csv\n"
         # all that the command will need, lest a library be what there is no memory for
         "from pu_noise_cli.cli import process\n"
-        "process.cli.get_command(None, 'estimate-prior')\n"
+        "import pu_noise_cli.pipeline, pu_noise_cli.prior.estimation, pu_noise_cli.cli.prior\n"
         "size = int(re.search(r'VmSize:\\s+(\\d+)', open('/proc/self/status').read())[1]) * 1024\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (size + (150 << 20),) * 2)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (size + (40 << 20),) * 2)\n"
         "process.main()"
     )
     words = ["estimate-prior", *map(str, options), "--on-failure", "write", "--threads", "1"]
@@ -568,8 +567,6 @@ def test_sketches_do_not_overflow(punoise, tmp_path):
     names = (tmp_path / "a", tmp_path / "b")
     result = punoise("merge-sketches", *names, "--out", tmp_path / "d", expect=3)
     assert "can be counted" in result.err
-    with pytest.raises(ValueError, match="can be counted"):
-        archive.check_rows(Sketch(SKETCH.edges, SKETCH.counts * 2**62))
 
 
 @pytest.fixture(scope="module")
