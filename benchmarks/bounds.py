@@ -31,6 +31,7 @@ from pu_noise_cli.posterior.bounds import GroupCopies, bounds
 from pu_noise_cli.posterior.calibration import calibrate
 from pu_noise_cli.prior.base import Settings, Shares
 from pu_noise_cli.prior.belief import PURITY, purity_asked
+from pu_noise_cli.prior.document import shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.files import read_rule
@@ -64,8 +65,8 @@ def judged(
     with np.errstate(divide="ignore", invalid="ignore"):
         truth = alpha * f1 / (alpha * f1 + (1 - alpha) * f0)
         ratio = f1 / f0
-    held = bounds(calibrate(sketch, shares), "isotonic", 0, groups)
-    low, high = held.posterior()
+    held = bounds(calibrate(sketch, shares), 0, groups)
+    low, high = held.posterior
     rank = np.cumsum(sketch.unlabeled) / sketch.n_unlabeled
     found = {}
     for place in PLACES:
@@ -103,9 +104,9 @@ def of_belief(seed: int, known: bool, index: int) -> Found:
     classes, problem = sampled(seed, index)
     sketch = problem.sketch
     cells = sketch.edges.astype(int)  # problems are on the cells of their classes
-    shares = Shares(problem.alpha, problem.beta, of_these_rows=False)
+    shares = Shares(problem.alpha, problem.beta, from_these_rows=False)
     if not known:
-        shares, _ = estimate_prior(sketch, "auto", Settings()).shares(sketch)
+        _, shares, _ = shares_for(estimate_prior(sketch, "auto", Settings()), sketch)
     found = judged(
         sketch, shares, problem.alpha, classes.positives[cells], classes.negatives[cells]
     )
@@ -134,9 +135,9 @@ def of_densities(seed: int, known: bool, index: int) -> Found:
         return np.where(rng.random(n) < share, *both)
 
     sketch = Sketch.from_samples(drawn(beta, n_labeled), drawn(alpha, n_unlabeled))
-    shares = Shares(alpha, beta, of_these_rows=False)
+    shares = Shares(alpha, beta, from_these_rows=False)
     if not known:
-        shares, _ = estimate_prior(sketch, "auto", Settings()).shares(sketch)
+        _, shares, _ = shares_for(estimate_prior(sketch, "auto", Settings()), sketch)
     x = sketch.scores
     return judged(sketch, shares, alpha, positives.pdf(x), negatives.pdf(x)) | {"counts": 1.0}
 
@@ -159,8 +160,8 @@ def of_genes(seed: int, grouped: bool, index: int) -> Found:
     positive = alike() < stats.norm.ppf(np.where(sets == LABELED, beta, alpha))
     scores = 2 * positive + alike()
     sketch = Sketch.from_rows(scores, sets)
-    copies = GroupCopies.of_rows(scores, sets, pa.array(gene).cast(pa.string()))
-    shares, x = Shares(alpha, beta, of_these_rows=False), sketch.scores
+    copies = GroupCopies.from_rows(scores, sets, pa.array(gene).cast(pa.string()))
+    shares, x = Shares(alpha, beta, from_these_rows=False), sketch.scores
     f1, f0 = stats.norm(2).pdf(x), stats.norm(0).pdf(x)
     found = judged(sketch, shares, alpha, f1, f0, copies if grouped else None)
     return found | {"counts": 1.0}

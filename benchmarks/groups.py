@@ -25,6 +25,7 @@ from pu_noise_cli.posterior import pooling
 from pu_noise_cli.posterior.calibration import calibrate
 from pu_noise_cli.posterior.pooling import Bins, pool
 from pu_noise_cli.prior.base import Estimate, Settings
+from pu_noise_cli.prior.document import shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import LABELED, UNLABELED
@@ -106,7 +107,7 @@ def pooled(genes: list[Gene]) -> tuple[np.ndarray, np.ndarray, np.ndarray, float
     sketch = Sketch.from_samples(
         *(np.concatenate(rows) for rows in zip(*map(_rows, genes), strict=True))
     )
-    shares, _ = estimate_prior(sketch, "auto", Settings()).shares(sketch)
+    _, shares, _ = shares_for(estimate_prior(sketch, "auto", Settings()), sketch)
     calibration = calibrate(sketch, shares)
     bins = Bins.of(calibration)
     counts = np.zeros((len(genes) + 1, 3, len(bins.first)), np.int64)
@@ -114,7 +115,7 @@ def pooled(genes: list[Gene]) -> tuple[np.ndarray, np.ndarray, np.ndarray, float
         for code, scores in ((LABELED, gene.labeled), (UNLABELED, gene.unlabeled)):
             cells = bins.by_cell[sketch.cell_index(scores)]
             counts[group, code] = np.bincount(cells, minlength=len(bins.first))
-    found = pool(calibration, bins, counts, "isotonic")
+    found = pool(calibration, bins, counts)
     return found.alpha[1:], found.alpha_low[1:], found.alpha_high[1:], shares.alpha
 
 

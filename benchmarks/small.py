@@ -16,6 +16,7 @@ from sklearn.metrics import average_precision_score
 
 from pu_noise_cli.posterior.calibration import calibrate
 from pu_noise_cli.prior.base import Settings
+from pu_noise_cli.prior.document import shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.classifiers import CLASSIFIERS, Training
 from pu_noise_cli.score.scaling import fit_scaling
@@ -55,7 +56,7 @@ def main() -> None:
             scores, truth = fit.scores[~labeled], y[~labeled]
             sketch = Sketch.from_samples(fit.scores[labeled], scores)
             prior = estimate_prior(sketch, "auto", Settings())
-            p = calibrate(sketch, prior.shares(sketch)[0]).posterior[sketch.cell_index(scores)]
+            p = calibrate(*shares_for(prior, sketch)[:2]).posterior[sketch.cell_index(scores)]
             top = np.argsort(-scores)[:100]
             found.append(
                 [

@@ -26,6 +26,7 @@ from pu_noise_cli.numerics import FloatArray
 from pu_noise_cli.posterior.bounds import bounds
 from pu_noise_cli.posterior.calibration import calibrate
 from pu_noise_cli.prior.base import Settings, Shares
+from pu_noise_cli.prior.document import shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.files import read_rule
@@ -42,7 +43,7 @@ Found = dict[str, float]  # the score from which on a level is reached, NaN wher
 def thresholds(sketch: Sketch, shares: Shares) -> Found:
     """The thresholds of a score that runs upwards."""
     calibration = calibrate(sketch, shares)
-    found = Thresholds.of(calibration, bounds(calibration, "isotonic", 0), ACMG)
+    found = Thresholds.of(calibration, bounds(calibration, 0), ACMG)
     return {
         one.level.code: np.nan if one.reached is None else one.reached.score_from
         for one in found.levels
@@ -80,7 +81,7 @@ def both_classes(data: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
         pathogenic = data.loc[scores.index, "y"] == 1
         x = scores.to_numpy()
         sketch = Sketch.from_samples(x[pathogenic], np.empty(0), x[~pathogenic])
-        ours = thresholds(sketch, Shares(PRIOR, 1.0, of_these_rows=False))
+        ours = thresholds(sketch, Shares(PRIOR, 1.0, from_these_rows=False))
         for code, published_at in theirs.items():
             mine = ours[code]
             reached = np.isnan([mine, published_at])
@@ -119,7 +120,7 @@ def one_class(
             assert prior.answer is not None
             share = (unlabeled.loc[y.index, "y"] == 1).mean()
             errors.append((tool, alpha, abs(prior.answer.alpha - share), codes))
-            found = thresholds(sketch, prior.shares(sketch)[0])
+            found = thresholds(sketch, shares_for(prior, sketch)[1])
             for code in COMPARED:
                 mine, theirs = found[code], known[tool, code]
                 apart = np.nan

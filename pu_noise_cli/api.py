@@ -196,6 +196,7 @@ def _estimated(
 
     from .pipeline import analyse
     from .posterior.calibration import calibrate
+    from .prior.document import shares_for
     from .scale.engine import Engine, Local
     from .tables.rows import LABELED, NEGATIVE, UNLABELED
 
@@ -203,7 +204,8 @@ def _estimated(
     engine = Engine(Local(threads))
     with threadpool_limits(1, user_api="blas"):  # see blas.py
         analysis = analyse(rows, request, engine)
-        calibration = calibrate(analysis.sketch, analysis.prior.shares(analysis.sketch)[0])
+        sketch, shares, _ = shares_for(analysis.prior, analysis.sketch)
+        calibration = calibrate(sketch, shares)
         by_group = _by_group(rows, analysis, calibration, engine)
         frames, doubtful = _posteriors(rows, analysis, calibration, by_group, threads)
     of_tables = zip(given.items(), frames, strict=True)
@@ -216,14 +218,13 @@ def _by_group(
     rows: Rows, analysis: Analysis, calibration: Calibration, engine: Engine
 ) -> GroupPosteriors | None:
     """What scores say in each group, where a column that names groups is carried through."""
-    from .posterior.calibration import DEFAULT_CALIBRATOR
     from .posterior.groups import GroupPosteriors, estimate_groups
 
     if not rows.kept:
         return None
     (by,) = rows.kept
     scorer = analysis.trained.scorer
-    groups = estimate_groups(rows, by, calibration, engine, DEFAULT_CALIBRATOR, scorer)
+    groups = estimate_groups(rows, by, calibration, engine, scorer)
     return GroupPosteriors(groups, calibration)
 
 
@@ -323,7 +324,7 @@ def _posteriors(
 
     scores: list[list[Any]] = [[] for _ in rows.tables]
     places: list[list[Any]] = [[] for _ in rows.tables]
-    doubtful = DoubtfulRows(labeled_negatives=analysis.prior.labeled_negatives)
+    doubtful = DoubtfulRows(label_sign=calibration.label_sign)
     for chunk, found in analysis.trained.scorer.score_all(rows, threads):
         scores[chunk.table].append(found)
         places[chunk.table].append(_places(chunk, by_group))

@@ -22,7 +22,7 @@ from .evidence.thresholds import Thresholds
 from .notices import Notice
 from .numerics import FloatArray
 from .posterior.bounds import Bounds, GatherGroups, GroupCopies, bounds
-from .posterior.calibration import DEFAULT_CALIBRATOR, Calibration
+from .posterior.calibration import Calibration
 from .posterior.groups import GroupPosteriors, Groups, WriteGroupPosteriors, estimate_groups
 from .posterior.table import PosteriorRequest, WritePosteriors, posterior_columns
 from .prior.base import Samples, Settings, Shares
@@ -321,7 +321,7 @@ def _run(
     copies = _copies(rows, analysis, settings, engine)
     if copies is not None:
         calibration = replace(calibration, notices=(*calibration.notices, *copies.notices))
-    held = bounds(calibration, DEFAULT_CALIBRATOR, prior.seed, copies)
+    held = bounds(calibration, prior.seed, copies)
     thresholds = _thresholds(calibration, held, settings)
     graded = [] if thresholds is None else thresholds.graded
     request = PosteriorRequest(levels=graded, target_alpha=settings.target_alpha)
@@ -329,12 +329,12 @@ def _run(
     rolled_up = levels(analysis, calibration, settings.request)
     scored = Scores.open(scores).rows
     by_group = _by_group(scored, calibration, held, settings, engine)
-    step = WritePosteriors(sketch, columns, prior.labeled_negatives)
+    step = WritePosteriors(sketch, columns, calibration.label_sign)
     if rolled_up:
         step = WriteMatchPosteriors.of(calibration, columns, rolled_up[PSMS])
         engine.call("roll up", write_levels, rows, rolled_up, str(folder))
     elif by_group is not None:
-        step = WriteGroupPosteriors(sketch, columns, prior.labeled_negatives, by_group)
+        step = WriteGroupPosteriors(sketch, columns, calibration.label_sign, by_group)
         of_groups = str(folder / f"groups.{settings.table_format}")
         by_group.write(of_groups, settings.request.transform.lower_is_positive)
     found = engine.write(step, scored, "posterior", f"{of_tables}/posterior{suffix}")
@@ -344,9 +344,7 @@ def _run(
         dataset = prior.sample or made_of["score_column"] or "score"
         for name in THRESHOLDS:
             thresholds.write(str(folder / name), dataset, prior.method)
-    by_score = PosteriorCurve.of(
-        calibration, settings.target_alpha, held.posterior(settings.target_alpha)
-    )
+    by_score = PosteriorCurve.of(calibration, settings.target_alpha, held.at(settings.target_alpha))
     content = content_of_run(prior, calibration, found.doubtful, made_of, by_score, thresholds)
     content = replace(content, groups=None if by_group is None else by_group.groups)
     write_text(str(folder / "report.html"), render(content))
@@ -364,7 +362,7 @@ def _by_group(
     """What scores say in each group, if there are any."""
     if settings.by is None:
         return None
-    groups = estimate_groups(scored, settings.by, calibration, engine, DEFAULT_CALIBRATOR)
+    groups = estimate_groups(scored, settings.by, calibration, engine)
     return GroupPosteriors(groups, calibration, held, settings.grading)
 
 

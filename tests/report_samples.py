@@ -18,7 +18,7 @@ from pu_noise_cli.errors import InputError
 from pu_noise_cli.notices import Notice
 from pu_noise_cli.posterior.calibration import Calibration, calibrate
 from pu_noise_cli.prior.base import Settings, Shares
-from pu_noise_cli.prior.document import Prior
+from pu_noise_cli.prior.document import Prior, shares_for
 from pu_noise_cli.prior.estimation import estimate_prior, failed_prior, stated_prior
 from pu_noise_cli.report.content import (
     InputFile,
@@ -113,8 +113,9 @@ def prior_of_decoys() -> Prior:
 
 def stated(found: Sketch, alpha: float, beta: float, labeled_negatives: bool = False) -> Prior:
     """A prior of the user's own."""
-    shares = Shares(alpha, beta, labeled_negatives=labeled_negatives)
-    return stated_prior(found, shares, 0, None, ())
+    if labeled_negatives:
+        found, beta = replace(found, labeled_class="negative"), 1 - beta
+    return stated_prior(found, Shares(alpha, beta), 0, None, ())
 
 
 def failed(message: str = "labeled.csv: the table has no rows") -> Prior:
@@ -122,8 +123,8 @@ def failed(message: str = "labeled.csv: the table has no rows") -> Prior:
 
 
 def calibrated(found: Sketch, known: Prior) -> Calibration:
-    shares, _ = known.shares(found)
-    return calibrate(found, shares)
+    sketch, shares, _ = shares_for(known, found)
+    return calibrate(sketch, shares)
 
 
 def provenance_json(names: tuple[str, ...] = ("a", "b")) -> dict[str, Any]:

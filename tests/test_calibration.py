@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pu_noise_cli.numerics import smooth_logit
-from pu_noise_cli.posterior.calibration import CALIBRATORS, MEAN_TOLERANCE, calibrate
+from pu_noise_cli.posterior.calibration import MEAN_TOLERANCE, calibrate
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
 
@@ -25,9 +25,9 @@ def sketches(draw) -> Sketch:
 
 
 @settings(deadline=None)
-@given(sketches(), shares, shares, st.booleans(), st.sampled_from(list(CALIBRATORS)))
-def test_posteriors_are_bounded_and_monotone(sketch, alpha, beta, estimated, calibrator):
-    calibration = calibrate(sketch, Shares(alpha, beta, of_these_rows=estimated), calibrator)
+@given(sketches(), shares, shares, st.booleans(), st.booleans())
+def test_posteriors_are_bounded_and_monotone(sketch, alpha, beta, estimated, smooth):
+    calibration = calibrate(sketch, Shares(alpha, beta, from_these_rows=estimated), smooth)
     for name in ("tau", "posterior", "posterior_labeled", "fdr"):
         values = getattr(calibration, name)
         assert ((values >= 0) & (values <= 1)).all(), name

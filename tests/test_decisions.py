@@ -120,7 +120,7 @@ def true_posterior(sketch, alpha):
 def test_bounds_hold_the_true_posterior(gaussian):
     _, _, sketch = gaussian
     calibration = calibrate(sketch, PRIOR)
-    low, high = bounds(calibration, "isotonic", 0).posterior()
+    low, high = bounds(calibration, 0).posterior
     truth = true_posterior(sketch, 0.3)
     slack = 0.01  # interpolation between blocks
     inside = (low - slack <= truth) & (truth <= high + slack)
@@ -153,7 +153,7 @@ def test_tiny_scores_have_bounds():
     rng = np.random.default_rng(0)
     sketch = Sketch.from_samples(1e-310 * (1 + rng.random(100)), 1e-310 * rng.random(300))
     calibration = calibrate(sketch, PRIOR)
-    low, high = bounds(calibration, "isotonic", 0).posterior()
+    low, high = bounds(calibration, 0).posterior
     assert np.isfinite([low, high]).all()
 
 
@@ -200,7 +200,7 @@ def test_own_levels(punoise, scores, tmp_path):
     rule = {"schema": "punoise.evidence/1", "levels": [{"name": "worth a look", "lr": 1.5}]}
     (tmp_path / "rule.json").write_text(json.dumps(rule))
     out = tmp_path / "p.tsv"
-    options = ("--alpha", 0.3, "--evidence", tmp_path / "rule.json", "--calibrator", "platt")
+    options = ("--alpha", 0.3, "--evidence", tmp_path / "rule.json")
     punoise("posterior", "--scores", scores, "--out", out, *options)
     assert set(pd.read_csv(out, sep="\t")["evidence"]) == {"worth a look", NONE}
 
@@ -258,7 +258,7 @@ def test_a_prior_of_as_many_other_rows_is_noticed(punoise, scores, tmp_path):
 
 def test_every_bootstrap_copy_averages_to_its_own_alpha(gaussian):
     _, _, sketch = gaussian
-    copies = replicates(calibrate(sketch, PRIOR), "isotonic", 0)
+    copies = replicates(calibrate(sketch, PRIOR), 0)
     alphas = [copy.shares.alpha for copy in copies]
     assert np.std(alphas) > 0.01
     for copy in copies:

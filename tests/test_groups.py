@@ -16,6 +16,7 @@ from pu_noise_cli.posterior.calibration import calibrate
 from pu_noise_cli.posterior.groups import OTHER, CountGroups, GroupCounter, _bounded
 from pu_noise_cli.posterior.pooling import Bins, PooledShares, pool
 from pu_noise_cli.prior.base import Settings
+from pu_noise_cli.prior.document import shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import LABELED, UNLABELED, Chunk
@@ -53,14 +54,14 @@ def pooled(frame: pd.DataFrame, labeled_negatives: bool = False) -> dict[str, tu
     """α and its interval, and the shift, of each gene and of OTHER."""
     sketch = Sketch.from_rows(frame.s.to_numpy(), frame.known.to_numpy(np.int8))
     prior = estimate_prior(sketch, "auto", Settings(labeled_negatives=labeled_negatives))
-    shares, _ = prior.shares(sketch)
+    sketch, shares, _ = shares_for(prior, sketch)
     calibration = calibrate(sketch, shares)
     bins = Bins.of(calibration)
     counter = GroupCounter(len(bins.first))
     cells = bins.by_cell[sketch.cell_index(frame.s.to_numpy())]
     counter.add(pa.array(frame.gene), frame.known.to_numpy(np.int8), cells)
     counts = counter.found().ordered()
-    found = pool(calibration, bins, counts.counts, "isotonic")
+    found = pool(calibration, bins, counts.counts)
     columns = (found.alpha, found.alpha_low, found.alpha_high, found.shift)
     return dict(zip((OTHER, *counts.names), zip(*columns, strict=True), strict=True))
 

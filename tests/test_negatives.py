@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,7 @@ import pu_noise_cli
 from pu_noise_cli.errors import UsageError
 from pu_noise_cli.posterior.calibration import calibrate
 from pu_noise_cli.prior.base import ESTIMATORS, Settings, Shares
+from pu_noise_cli.prior.document import shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.prior.negatives import Mixture
 from pu_noise_cli.score.sketch import Sketch, load_sketch, save_sketch
@@ -157,7 +159,7 @@ def test_negatives_may_score_below_and_above_all_other_rows():
     plain = Sketch.from_samples(scores(rng, 500, 1), scores(rng, 500, 0.2))
     ends = Sketch.from_samples(np.empty(0), np.empty(0), np.repeat([-9.0, 9.0], 300))
     before, after = (
-        calibrate(sketch, Shares(0.2, 1.0), "spline")
+        calibrate(sketch, Shares(0.2, 1.0), smooth=True)
         for sketch in (plain, Sketch.merge([plain, ends]))
     )
     np.testing.assert_array_equal(after.posterior[1:-1], before.posterior)
@@ -167,7 +169,7 @@ def test_negatives_may_score_below_and_above_all_other_rows():
 def test_without_unlabeled_rows_labeled_ones_and_negatives_calibrate():
     rng = np.random.default_rng(7)
     sketch = Sketch.from_samples(scores(rng, 4000, 1), np.empty(0), rng.normal(size=4000))
-    found = calibrate(sketch, Shares(0.05, 1.0, of_these_rows=False))
+    found = calibrate(sketch, Shares(0.05, 1.0, from_these_rows=False))
     at = np.array([0.0, GAP / 2, GAP])
     truth = 1 / (1 + 19 * np.exp(-(GAP * at - GAP**2 / 2)))
     np.testing.assert_allclose(found.posterior[sketch.cell_index(at)], truth, rtol=0.35)
@@ -351,8 +353,8 @@ def test_labeled_negatives_are_the_mirror_image_of_labeled_positives():
     assert turned.answer.beta == pytest.approx(plain.answer.beta)
     assert turned.auc == pytest.approx(plain.auc)
     assert turned.alpha_min == pytest.approx(1 - plain.alpha_max)
-    ours = calibrate(as_positives, plain.shares(as_positives)[0])
-    theirs = calibrate(as_negatives, turned.shares(as_negatives)[0])
+    ours = calibrate(*shares_for(plain, as_positives)[:2])
+    theirs = calibrate(*shares_for(turned, as_negatives)[:2])
     np.testing.assert_allclose(theirs.posterior[::-1], 1 - ours.posterior, atol=1e-9)
     np.testing.assert_allclose(
         theirs.posterior_labeled[::-1], 1 - ours.posterior_labeled, atol=1e-9
@@ -433,7 +435,7 @@ def test_labeled_negatives_and_known_ones_do_not_go_together():
     with pytest.raises(UsageError, match="cannot be combined"):
         estimate_prior(sketch, "auto", Settings(labeled_negatives=True))
     with pytest.raises(UsageError, match="cannot be combined"):
-        calibrate(sketch, Shares(0.8, 1.0, labeled_negatives=True))
+        calibrate(replace(sketch, labeled_class="negative"), Shares(0.8, 0.0))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from conftest import validated
 from pu_noise_cli.errors import EstimationError, InputError, UsageError
 from pu_noise_cli.prior.base import ESTIMATORS, Estimate, Settings
 from pu_noise_cli.prior.checks import Case, diagnose
-from pu_noise_cli.prior.document import Prior, read_prior
+from pu_noise_cli.prior.document import Prior, read_prior, shares_for
 from pu_noise_cli.prior.estimation import estimate_prior, failed_prior
 from pu_noise_cli.score.sketch import Sketch
 
@@ -108,7 +108,7 @@ def test_a_document_gives_back_the_prior_it_was_made_of(method):
     prior = estimate_prior(sketch, method, Settings(), sample="liver")
     read = Prior.from_json("p.json", json.loads(json.dumps(prior.to_json())))
     assert read.to_json() == prior.to_json()
-    assert read.shares(sketch) == prior.shares(sketch)
+    assert shares_for(read, sketch)[1:] == shares_for(prior, sketch)[1:]
     assert read.name("x/prior.json") == "liver"
 
 

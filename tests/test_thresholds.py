@@ -26,7 +26,7 @@ CODES = [
     *("BP4_Supporting", "BP4_Moderate", "BP4_Strong", "BP4_VeryStrong"),
 ]
 ACMG = Grading("acmg", read_rule("acmg"), 0.0441)
-KNOWN = Shares(0.3, 0.9, of_these_rows=False)
+KNOWN = Shares(0.3, 0.9, from_these_rows=False)
 
 
 def scores_of(rng, n, share):
@@ -39,7 +39,7 @@ def found():
     rng = np.random.default_rng(4)
     sketch = Sketch.from_samples(scores_of(rng, 2000, 0.9), scores_of(rng, 6000, 0.3))
     calibration = calibrate(sketch, KNOWN)
-    return calibration, bounds(calibration, "isotonic", 0)
+    return calibration, bounds(calibration, 0)
 
 
 def test_thresholds_lie_where_the_bound_meets_the_level(found):
@@ -94,7 +94,7 @@ def test_every_row_of_a_coarse_cell_is_within_the_threshold():
     assert (unlabeled <= high[cells]).all()
     assert (low[1:] > high[:-1]).all()
     calibration = calibrate(sketch, KNOWN)
-    levels = Thresholds.of(calibration, bounds(calibration, "isotonic", 0), ACMG).levels
+    levels = Thresholds.of(calibration, bounds(calibration, 0), ACMG).levels
     for one in (levels[2], levels[5]):
         start = one.reached.score_from
         inside = unlabeled <= start if one.level.against else unlabeled >= start
@@ -123,7 +123,7 @@ def test_no_level_is_said_in_words():
     calibration = calibrate(
         Sketch.from_samples(rng.random(50), rng.random(50)), Shares(0.3, 0.9, False)
     )
-    held = bounds(calibration, "isotonic", 0)
+    held = bounds(calibration, 0)
     document = Thresholds.of(calibration, held, ACMG).to_json("noise", "stated")
     assert "no level" in document["uncalibratable_reason"]
     assert not any(document["point_ranges"].values())
@@ -146,10 +146,10 @@ def test_target_alpha_of_the_own_alpha_changes_no_level(punoise, scores, tmp_pat
 def test_uncertain_shares_enter_through_the_densities_only(found):
     """Where every likely α and β gives the same f1 and f0, bounds are those of certain ones."""
     calibration, held = found
-    certain = held.posterior(0.0441)
+    certain = held.at(0.0441)
     sketch = calibration.sketch
     same = calibrate(sketch, Shares(0.3, 0.9, False, draws=((0.3, 0.9),) * 5))
-    np.testing.assert_allclose(bounds(same, "isotonic", 0).posterior(0.0441), certain, rtol=0.05)
+    np.testing.assert_allclose(bounds(same, 0).at(0.0441), certain, rtol=0.05)
 
 
 @pytest.fixture
@@ -280,7 +280,7 @@ def test_bounds_hold_as_often_as_they_say():
     for seed in range(40):
         rng = np.random.default_rng(seed)
         sketch = Sketch.from_samples(scores_of(rng, 600, 0.9), scores_of(rng, 2000, 0.3))
-        low, high = bounds(calibrate(sketch, KNOWN), "isotonic", 0).lr
+        low, high = bounds(calibrate(sketch, KNOWN), 0).lr
         cells = sketch.cell_index(x)
         missed += [*(low[cells] > np.exp(2 * x - 2)), *(high[cells] < np.exp(2 * x - 2))]
     assert 0.01 < np.mean(missed) < 0.08
@@ -309,9 +309,9 @@ def genes():
 
 
 def width(scores, sets, names):
-    calibration = calibrate(Sketch.from_rows(scores, sets), Shares(0.2, 0.9, of_these_rows=False))
-    copies = GroupCopies.of_rows(scores, sets, pa.array(list(map(str, names))))
-    low, high = bounds(calibration, "isotonic", 0, copies).posterior()
+    calibration = calibrate(Sketch.from_rows(scores, sets), Shares(0.2, 0.9, from_these_rows=False))
+    copies = GroupCopies.from_rows(scores, sets, pa.array(list(map(str, names))))
+    low, high = bounds(calibration, 0, copies).posterior
     return (high - low).mean()
 
 
@@ -324,25 +324,27 @@ def test_bounds_are_wider_where_rows_of_a_group_are_alike(genes):
     assert shuffled < 1.3 * alone
 
 
-@pytest.mark.parametrize("calibrator", ["platt", "spline"])
-def test_bounds_by_group_are_numbers_for_every_calibrator(genes, calibrator):
+@pytest.mark.parametrize("smooth", [False, True])
+def test_bounds_by_group_are_numbers_for_both_calibrators(genes, smooth):
     scores, sets, gene = genes
-    calibration = calibrate(Sketch.from_rows(scores, sets), Shares(0.2, 0.9), calibrator)
-    copies = GroupCopies.of_rows(scores, sets, pa.array(list(map(str, gene))))
-    by_row, by_group = (bounds(calibration, calibrator, 0, of) for of in (None, copies))
-    for narrow, wide in zip((*by_row.lr, *by_row.own), (*by_group.lr, *by_group.own), strict=True):
+    calibration = calibrate(Sketch.from_rows(scores, sets), Shares(0.2, 0.9), smooth)
+    copies = GroupCopies.from_rows(scores, sets, pa.array(list(map(str, gene))))
+    by_row, by_group = (bounds(calibration, 0, of) for of in (None, copies))
+    for narrow, wide in zip(
+        (*by_row.lr, *by_row.posterior), (*by_group.lr, *by_group.posterior), strict=True
+    ):
         assert not np.isnan(wide).any()
         assert np.isinf(wide[np.isinf(narrow)]).all()
-    assert (by_group.own[0] <= by_row.own[0] + 1e-12).all()
-    assert (by_group.own[1] >= by_row.own[1] - 1e-12).all()
+    assert (by_group.posterior[0] <= by_row.posterior[0] + 1e-12).all()
+    assert (by_group.posterior[1] >= by_row.posterior[1] - 1e-12).all()
 
 
 def test_groups_may_come_in_any_parts(genes):
     scores, sets, gene = genes
     names = pa.array([f"gene {g}" for g in gene])
-    whole = GroupCopies.of_rows(scores, sets, names)
+    whole = GroupCopies.from_rows(scores, sets, names)
     cuts = [slice(0, 700), slice(700, 701), slice(701, None)]
-    parts = [GroupCopies.of_rows(scores[c], sets[c], names[c]) for c in cuts]
+    parts = [GroupCopies.from_rows(scores[c], sets[c], names[c]) for c in cuts]
     merged = GroupCopies.merge([parts[2], GroupCopies.merge([parts[0], parts[1]])])
     np.testing.assert_array_equal(merged.wide.edges, whole.wide.edges)
     np.testing.assert_array_equal(merged.wide.counts, whole.wide.counts)
@@ -352,7 +354,7 @@ def test_groups_may_come_in_any_parts(genes):
     assert len(copies) == 100
     assert np.mean([copy.n_unlabeled for copy in copies]) == pytest.approx(4000, rel=0.06)
     assert whole.notices == ()
-    few = GroupCopies.of_rows(scores, sets, pa.array([f"{g % 7}" for g in gene]))
+    few = GroupCopies.from_rows(scores, sets, pa.array([f"{g % 7}" for g in gene]))
     assert [notice.code for notice in few.notices] == ["few-groups"]
     assert "7 groups" in few.notices[0].message
 

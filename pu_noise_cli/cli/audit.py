@@ -92,7 +92,7 @@ def audit(given: AuditOptions, console: Console) -> None:
 
     from ..audit.design import check_no_verdicts, designs, draw_rows, earlier_rows
     from ..posterior.calibration import calibrate
-    from ..prior.document import read_prior
+    from ..prior.document import read_prior, shares_for
     from ..scale.engine import open_engine
     from ..score.scores import Scores
     from ..tables.writing import check_table_target, write_table
@@ -110,7 +110,7 @@ def audit(given: AuditOptions, console: Console) -> None:
         raise InputError(f"{given.scores}: has no unlabeled rows to verify")
     if given.unlabeled is not None and (given.negatives is None) != (sketch.n_negative == 0):
         raise UsageError("--negatives goes with scores of known negatives, and they with it")
-    shares, notices = prior.shares(sketch)
+    sketch, shares, notices = shares_for(prior, sketch)
     calibration = calibrate(sketch, shares)
     by_set = designs(calibration)
     earlier, taken = earlier_rows(given.verdicts, scored, sketch, by_set)

@@ -826,12 +826,6 @@ def stated_shares(
     return alpha, beta
 
 
-def _calibrators() -> Iterable[str]:
-    from ..posterior.calibration import CALIBRATORS
-
-    return CALIBRATORS
-
-
 @dataclass(frozen=True, kw_only=True)
 class PriorSource(Seeded, Strict, LabelsOption):
     """Commands that take α and β as given."""
@@ -842,13 +836,6 @@ class PriorSource(Seeded, Strict, LabelsOption):
     )
     beta: float | None = option(
         "--beta", "Input", "Your own beta, with --alpha; by default 1.", type=SHARE
-    )
-    calibrator: str = option(
-        "--calibrator",
-        "Posterior",
-        "How scores become tau, the probability of being labeled.",
-        type=LazyChoice(_calibrators),
-        default="isotonic",
     )
 
     def read_prior(self, scores: Scores) -> Prior:

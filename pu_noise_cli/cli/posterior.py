@@ -113,23 +113,21 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     groups = None
     with open_engine(given.dask, given.threads, console, given.resume) as engine:
         sketch = _calibration_sketch(given, scored, engine)
-        shares, notices = _shares(given, prior, sketch)
+        sketch, shares, notices = _shares(given, prior, sketch)
         levels = [] if grading is None else grading.levels(shares.alpha)
-        calibration = calibrate(sketch, shares, given.calibrator)
-        request = PosteriorRequest(
-            given.bounds, given.fdr, levels, given.target_alpha, given.calibrator, given.seed
-        )
+        calibration = calibrate(sketch, shares)
+        request = PosteriorRequest(given.bounds, given.fdr, levels, given.target_alpha, given.seed)
         if given.group_column is not None:
             groups = engine.gather(GatherGroups(), scored.rows, "groups")
             notices = (*notices, *groups.notices)
         held = None
         if request.bounded:
-            held = bounds(calibration, given.calibrator, given.seed, groups)
+            held = bounds(calibration, given.seed, groups)
         columns = posterior_columns(calibration, request, held)
-        step = WritePosteriors(sketch, columns, prior.labeled_negatives)
+        step = WritePosteriors(sketch, columns, calibration.label_sign)
         by_group = _by_group(given, scored, calibration, held, engine)
         if by_group is not None:
-            step = WriteGroupPosteriors(sketch, columns, prior.labeled_negatives, by_group)
+            step = WriteGroupPosteriors(sketch, columns, calibration.label_sign, by_group)
         found = engine.write(step, scored.rows, "posterior", given.out)
     if by_group is not None:
         _conclude_groups(given, by_group, found, console)
@@ -146,14 +144,18 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     given.check_strict(notices)
 
 
-def _shares(given: PriorSource, prior: Prior, sketch: Sketch) -> tuple[Shares, tuple[Notice, ...]]:
+def _shares(
+    given: PriorSource, prior: Prior, sketch: Sketch
+) -> tuple[Sketch, Shares, tuple[Notice, ...]]:
     """α and β for the rows of a sketch, with a warning where they do not go with these."""
     from ..prior.checks import diagnose_stated
+    from ..prior.document import shares_for
 
-    shares, notices = prior.shares(sketch)
-    if given.prior is None:  # else prior.json has the warnings about the scores
-        notices = (*notices, *diagnose_stated(sketch, shares))
-    return shares, notices
+    sketch, shares, notices = shares_for(prior, sketch)
+    if given.prior is None and prior.answer is not None:  # else prior.json has the warnings
+        stated = prior.answer
+        notices = (*notices, *diagnose_stated(sketch, stated.alpha, stated.beta))
+    return sketch, shares, notices
 
 
 def _check_use(given: PosteriorOptions) -> None:
@@ -218,7 +220,7 @@ def _by_group(
     if given.groups is not None:
         groups = Groups.read(given.groups, given.by)
     else:
-        groups = estimate_groups(scored.rows, given.by, calibration, engine, given.calibrator)
+        groups = estimate_groups(scored.rows, given.by, calibration, engine)
     return GroupPosteriors(groups, calibration, held, given.grading(), given.fdr)
 
 
@@ -311,9 +313,9 @@ def performance(given: PerformanceOptions, console: Console) -> None:
     prior = given.read_prior(scored)
     with open_engine(None, given.threads, console) as engine:
         sketch = scored.checked_sketch(engine)
-    shares, notices = _shares(given, prior, sketch)
-    calibration = calibrate(sketch, shares, given.calibrator)
-    found = figures(calibration, given.threshold, given.calibrator, given.seed)
+    sketch, shares, notices = _shares(given, prior, sketch)
+    calibration = calibrate(sketch, shares)
+    found = figures(calibration, given.threshold, given.seed)
     if is_json(given.out):
         write_json(given.out, found.to_json())
     else:

@@ -426,14 +426,15 @@ def _groups(
     scorer: HonestScorer | None = None,
 ) -> Groups | None:
     """What is estimated of each group, if that is wanted."""
-    from ..posterior.calibration import DEFAULT_CALIBRATOR, calibrate
+    from ..posterior.calibration import calibrate
     from ..posterior.groups import estimate_groups
+    from ..prior.document import shares_for
 
     if given.by is None or rows is None:
         return None
-    shares, _ = prior.shares(sketch)
+    sketch, shares, _ = shares_for(prior, sketch)
     calibration = calibrate(sketch, shares)
-    return estimate_groups(rows, given.by, calibration, engine, DEFAULT_CALIBRATOR, scorer)
+    return estimate_groups(rows, given.by, calibration, engine, scorer)
 
 
 def _check_verdicts(given: EstimatePriorOptions) -> None:

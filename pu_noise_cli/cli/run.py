@@ -82,7 +82,7 @@ class RunOptions(RollUpOptions, Estimating, EvidenceOptions, ByOption, ShardsOpt
         if ignored := self.given("purity", "alpha_between", "beta_between", "method"):
             raise UsageError(f"{ignored[0]} does nothing with --alpha")
         alpha, beta = stated_shares(self.alpha, self.beta, self.labeled_negatives)
-        stated = Shares(alpha, beta, labeled_negatives=self.labeled_negatives)
+        stated = Shares(alpha, 1 - beta if self.labeled_negatives else beta)
         return replace(super().request(), stated=stated)
 
 

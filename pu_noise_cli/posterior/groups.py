@@ -279,13 +279,13 @@ def estimate_groups(
     by: str,
     calibration: Calibration,
     engine: Engine,
-    calibrator: str,
     scorer: HonestScorer | None = None,
 ) -> Groups:
     """What the rows say of each group; the scorer is for rows that have no scores yet."""
     if not calibration.sketch.n_unlabeled:
         raise UsageError(f"--by {by}: the share of positives in a group needs unlabeled rows")
-    if not (shares := calibration.shares).tell:
+    if not calibration.informative:
+        shares = calibration.shares
         raise EstimationError(
             f"--by {by}: with an alpha of {shares.alpha:.4g} and a beta of {shares.beta:.4g} of "
             "all rows the scores say nothing of groups"
@@ -303,7 +303,7 @@ def estimate_groups(
         notices.append(Notice("many-groups", f"{message} estimated one by one, all others as one"))
     found = found.ordered()
     with engine.timed("pool"):
-        pooled = pool(calibration, bins, found.counts, calibrator)
+        pooled = pool(calibration, bins, found.counts)
     return Groups(by, (OTHER, *found.names), found.counts.sum(2), pooled, tuple(notices))
 
 

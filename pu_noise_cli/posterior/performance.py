@@ -11,9 +11,7 @@ import numpy as np
 
 from .. import __version__
 from ..numerics import FloatArray
-from ..prior.base import Shares
-from ..tables.rows import NEGATIVE
-from .calibration import Calibration, replicates
+from .calibration import Calibration, corrected_auc, replicates
 
 SCHEMA = "punoise.performance/1"
 
@@ -62,14 +60,6 @@ def performance(calibration: Calibration, thresholds: FloatArray | None = None) 
     )
 
 
-def corrected_auc(calibration: Calibration) -> float | None:
-    """Of positives against negatives, as far as the samples tell it."""
-    sketch, shares = calibration.sketch, calibration.shares
-    if not sketch.n_unlabeled:  # against negatives, of which the unlabeled ones would be all
-        return Shares(0.0, shares.beta).corrected_auc(sketch.auc_against(NEGATIVE))
-    return shares.corrected_auc(1 - sketch.auc if shares.labeled_negatives else sketch.auc)
-
-
 @dataclass(frozen=True, eq=False)
 class Figures:
     """Performance with 95 % intervals: the AUC, and columns of shape (thresholds,)."""
@@ -93,14 +83,12 @@ class Figures:
         }
 
 
-def figures(
-    calibration: Calibration, thresholds: Sequence[float], calibrator: str, seed: int
-) -> Figures:
+def figures(calibration: Calibration, thresholds: Sequence[float], seed: int) -> Figures:
     """Figures of calling rows from each threshold up; from every score where there is none."""
     sketch = calibration.sketch
     at = np.sort(np.array(thresholds)) if thresholds else sketch.scores
     found = performance(calibration, at)
-    copies = [performance(copy, at) for copy in replicates(calibration, calibrator, seed)]
+    copies = [performance(copy, at) for copy in replicates(calibration, seed)]
     columns: dict[str, FloatArray] = {
         "threshold": at,
         "posterior": calibration.posterior[sketch.cell_index(at)],

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..numerics import FloatArray, IntArray, expit, mid_ranks, relative_mid_ranks
 from ..tables.rows import LABELED, NEGATIVE, UNLABELED
-from .calibration import Calibration, calibrate
+from .calibration import Calibration, calibrate, spread
 
 BINS = 64  # of scores, at most
 WIDEST = 7.0  # logarithms of likelihood ratios beyond which bins do not tell them apart
@@ -102,8 +102,6 @@ class _Model:
     def of(cls, calibration: Calibration, bins: Bins) -> _Model:
         f1, f0 = map(bins.shifted, masses(calibration))
         share, beta = expit(LOGITS), calibration.shares.beta
-        if calibration.shares.labeled_negatives:
-            beta = 1 - beta
         mixed = f1.T[:, None, :] * share[:, None] + f0.T[:, None, :] * (1 - share[:, None])
         others = np.zeros((3, f1.shape[1], len(SHIFTS)))
         others[LABELED] = np.log(beta * f1 + (1 - beta) * f0).T
@@ -163,8 +161,8 @@ class _Fit:
         for some in _blocks(len(counts)):
             likelihood, top = model.likelihoods(counts[some])
             total += float(top.sum())
-            for spread, shifts in enumerate(_shift_priors()):
-                log_weights[spread] += np.log((likelihood @ shifts) @ _share_priors()).sum(0)
+            for i, shifts in enumerate(_shift_priors()):
+                log_weights[i] += np.log((likelihood @ shifts) @ _share_priors()).sum(0)
         best = log_weights.max()
         weights = np.exp(log_weights - best)
         return cls(weights / weights.sum(), total + best + float(np.log(weights.mean())))
@@ -200,12 +198,12 @@ class PooledShares:
     shift: FloatArray  # how much higher its scores lie, on the scale of Bins.place
 
 
-def pool(calibration: Calibration, bins: Bins, counts: IntArray, calibrator: str) -> PooledShares:
+def pool(calibration: Calibration, bins: Bins, counts: IntArray) -> PooledShares:
     """Estimate for groups with counts of shape (groups, sets, bins), of which the first is special:
 
     it stands for all groups that have no place of their own, and the others do not learn from it.
     """
-    copies = _copies(calibration, calibrator)
+    copies = _copies(calibration)
     models = [_Model.of(copy, bins) for copy in copies]
     learn = counts[1:]
     learn = learn[:: -(-len(learn) // FITTED)] if len(learn) else learn
@@ -223,13 +221,13 @@ def pool(calibration: Calibration, bins: Bins, counts: IntArray, calibrator: str
     return PooledShares(share @ expit(LOGITS), low, high, shift)
 
 
-def _copies(calibration: Calibration, calibrator: str) -> Sequence[Calibration]:
-    """The calibration for several of the pairs that α and β of the whole may be."""
-    shares = calibration.shares
-    if not shares.draws:
+def _copies(calibration: Calibration) -> Sequence[Calibration]:
+    """The calibration for several of the likely pairs of α and β of all rows."""
+    if not calibration.shares.draws:
         return [calibration]
-    several = [one for one in shares.spread(COPIES) if one.tell]
-    return [calibrate(calibration.sketch, one, calibrator) for one in several] or [calibration]
+    several = spread(calibration.shares, COPIES)
+    copies = [calibrate(calibration.sketch, one, calibration.smooth) for one in several]
+    return [copy for copy in copies if copy.informative] or [calibration]
 
 
 def _quantile(chance: FloatArray, level: float) -> FloatArray:

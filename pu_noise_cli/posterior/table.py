@@ -38,7 +38,6 @@ class PosteriorRequest:
     fdr: float | None = None
     levels: Sequence[Level] = ()
     target_alpha: float | None = None
-    calibrator: str = "isotonic"
     seed: int = 0
 
     @property
@@ -64,9 +63,9 @@ def posterior_columns(
     if request.target_alpha is not None:
         columns[TARGET_ALPHA] = np.full(len(p), request.target_alpha)
     if request.bounded:
-        found = held or bounds(calibration, request.calibrator, request.seed)
+        found = held or bounds(calibration, request.seed)
         if request.bounds:
-            low, high = found.posterior(request.target_alpha)
+            low, high = found.at(request.target_alpha)
             columns |= {"posterior_low": low, "posterior_high": high}
         if request.levels:
             columns["evidence"] = strengths(request.levels, *found.lr)
@@ -95,8 +94,8 @@ class DoubtfulRows:
     first.
     """
 
-    def __init__(self, size: int = DOUBTFUL_ROWS, labeled_negatives: bool = False) -> None:
-        self.sign = -1.0 if labeled_negatives else 1.0
+    def __init__(self, size: int = DOUBTFUL_ROWS, label_sign: float = 1.0) -> None:
+        self.sign = label_sign
         self.size = size
         self.kept: list[DoubtfulRow] = []
 
@@ -121,7 +120,7 @@ class DoubtfulRows:
     @classmethod
     def merge(cls, parts: Sequence[DoubtfulRows]) -> DoubtfulRows:
         """The lowest of all parts."""
-        merged = cls(max(part.size for part in parts), parts[0].sign < 0)
+        merged = cls(max(part.size for part in parts), parts[0].sign)
         for part in parts:
             merged._keep(part.kept)
         return merged
@@ -137,8 +136,8 @@ class PosteriorRows:
     reached: Counter[str] = field(default_factory=Counter)  # unlabeled rows by what is called
 
     @classmethod
-    def none(cls, cells: int, labeled_negatives: bool) -> PosteriorRows:
-        return cls(np.zeros(cells, np.int64), DoubtfulRows(labeled_negatives=labeled_negatives))
+    def none(cls, cells: int, label_sign: float) -> PosteriorRows:
+        return cls(np.zeros(cells, np.int64), DoubtfulRows(label_sign=label_sign))
 
     def add(self, rows: Rows, chunk: Chunk, scores: FloatArray, cells: IntArray) -> None:
         """Count the rows of a chunk, given their scores and cells, both of shape (n,)."""
@@ -157,7 +156,7 @@ class WritePosteriors:
 
     sketch: Sketch
     columns: Columns
-    labeled_negatives: bool
+    label_sign: float  # see Calibration
 
     def digest(self, rows: Rows) -> str:
         """A digest of all that a posterior depends on but the values of the rows."""
@@ -169,7 +168,7 @@ class WritePosteriors:
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> PosteriorRows:
         scored = Scores(job.part)
-        found = PosteriorRows.none(len(self.sketch.edges), self.labeled_negatives)
+        found = PosteriorRows.none(len(self.sketch.edges), self.label_sign)
         if job.is_done:
             for chunk, scores in scored.chunks([*self.read_again(job.part), "score"]):
                 self.saw(found, job.part, chunk, scores)

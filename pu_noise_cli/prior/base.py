@@ -140,34 +140,9 @@ def corrected(alpha_plus: float, beta_plus: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Shares:
-    """α and β, and what else they may be."""
+    """The fractions of positives among unlabeled rows (α) and among labeled rows (β)."""
 
     alpha: float
     beta: float
-    of_these_rows: bool = True  # estimated from them, so that the posterior must average to α
-    draws: tuple[tuple[float, float], ...] = ()  # equally likely pairs; none: α and β are certain
-    labeled_negatives: bool = False  # β is then the share of negatives among the labeled rows
-
-    def of_labeled_class(self) -> Shares:
-        """The same where labeled rows are positives: α is the share of what the labels say."""
-        if not self.labeled_negatives:
-            return self
-        draws = tuple((1 - alpha, beta) for alpha, beta in reversed(self.draws))
-        return replace(self, alpha=1 - self.alpha, draws=draws, labeled_negatives=False)
-
-    def corrected_auc(self, auc_pu: float) -> float | None:
-        """The AUC of positives against negatives, from that of labeled against unlabeled rows."""
-        richer = self.beta - self.of_labeled_class().alpha
-        return float(np.clip(0.5 + (auc_pu - 0.5) / richer, 0, 1)) if richer > 0 else None
-
-    @property
-    def tell(self) -> bool:
-        """Whether the score adds anything to α."""
-        alpha = self.of_labeled_class().alpha
-        return min(alpha, 1 - alpha, self.beta - alpha) >= SMALLEST
-
-    def spread(self, count: int) -> list[Shares]:
-        """So many certain shares, as different as α and β are uncertain; the draws are in order."""
-        at = ((np.arange(count) + 0.5) * len(self.draws) / count).astype(int)
-        pairs = [self.draws[i] for i in at] if self.draws else [(self.alpha, self.beta)] * count
-        return [replace(self, alpha=alpha, beta=beta, draws=()) for alpha, beta in pairs]
+    from_these_rows: bool = True  # estimated from the rows at hand: posteriors must average to α
+    draws: tuple[tuple[float, float], ...] = ()  # equally likely pairs; none if α, β are certain

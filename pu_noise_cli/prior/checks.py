@@ -13,7 +13,7 @@ from ..numerics import IntArray
 from ..score.sketch import Sketch
 from ..tables.columns import isolated_value, tied_at_top
 from ..tables.rows import LABELED, NEGATIVE, UNLABELED
-from .base import Estimate, Shares
+from .base import Estimate
 
 TOPS = (0.1, 0.05)  # shares of the labeled rows that are looked at as the top
 RARER = 3.5  # standard errors, by which labeled rows are rarer there
@@ -73,10 +73,12 @@ def diagnose(case: Case) -> tuple[Notice, ...]:
     return (*missing_scores(case.sketch.missing), *due)
 
 
-def diagnose_stated(sketch: Sketch, stated: Shares, learned: bool = False) -> tuple[Notice, ...]:
+def diagnose_stated(
+    sketch: Sketch, alpha: float, beta: float, learned: bool = False
+) -> tuple[Notice, ...]:
     """The warnings that are due where α and β are the user's own: that the score is reversed."""
-    turned = stated.labeled_negatives
-    estimate = Estimate(stated.of_labeled_class().alpha, stated.beta)
+    turned = sketch.labeled_class == "negative"
+    estimate = Estimate(1 - alpha if turned else alpha, beta)
     case = Case(sketch.mirrored() if turned else sketch, estimate, {}, learned, turned)
     message = _reversed_scores(case)
     return () if message is None else (Notice("reversed-scores", message),)

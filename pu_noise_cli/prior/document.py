@@ -17,7 +17,7 @@ from .. import __version__
 from ..errors import EstimationError, InputError, UsageError
 from ..notices import Notice
 from ..numerics import FloatArray
-from ..score.sketch import Sketch
+from ..score.sketch import LabeledClass, Sketch
 from ..tables.files import read_json
 from .base import Curve, Estimate, Interval, Shares
 
@@ -137,13 +137,12 @@ class Prior:
         """The AUC of positives against negatives, as far as α and β tell it."""
         if self.answer is None or self.auc_pu is None:
             return None
-        return self._shares(self.answer).corrected_auc(self.auc_pu)
-
-    def _shares(self, answer: Estimate) -> Shares:
-        return Shares(answer.alpha, answer.beta, labeled_negatives=self.labeled_negatives)
+        alpha = 1 - self.answer.alpha if self.labeled_negatives else self.answer.alpha
+        excess = self.answer.beta - alpha
+        return float(np.clip(0.5 + (self.auc_pu - 0.5) / excess, 0, 1)) if excess > 0 else None
 
     @property
-    def labeled_class(self) -> str:
+    def labeled_class(self) -> LabeledClass:
         """What the labels say of a row."""
         return "negative" if self.labeled_negatives else "positive"
 
@@ -157,34 +156,6 @@ class Prior:
         path = PurePath(file)
         stem = path.name.split(".json")[0]
         return self.sample or (path.parent.name if stem == "prior" else "") or stem
-
-    def shares(self, sketch: Sketch) -> tuple[Shares, tuple[Notice, ...]]:
-        """α and β for the rows of a sketch, with a warning where they were estimated from others.
-
-        There must be an estimate.
-        """
-        assert self.answer is not None
-        if sketch.labeled_class == "negative" and not self.labeled_negatives:
-            raise UsageError(
-                "the prior takes labeled rows for positives, and the scores say that theirs are "
-                "negatives: estimate it from them, or with --alpha say --labeled-are negatives"
-            )
-        shares = self._shares(self.answer)
-        if self.method == STATED:
-            return replace(shares, of_these_rows=False), ()
-        draws = self.answer.draws or _drawn_from_intervals(self.answer, self.seed)
-        shares = replace(shares, draws=draws)
-        theirs = (self.n_labeled, self.n_unlabeled, self.n_negatives or 0)
-        these = (sketch.n_labeled, sketch.n_unlabeled, sketch.n_negative)
-        auc = sketch.auc if sketch.n_unlabeled else np.nan
-        auc = 1 - auc if self.labeled_negatives else auc
-        if theirs == these and self._has_auc(auc):
-            return shares, ()
-        message = (
-            f"the prior was estimated from {_listed(theirs)} scores with an AUC of "
-            f"{self.auc_pu or 0:.4f}, these are {_listed(these)} with an AUC of {auc:.4f}"
-        )
-        return replace(shares, of_these_rows=False), (Notice("prior-of-other-rows", message),)
 
     def _has_auc(self, auc: float) -> bool:
         return self.auc_pu is not None and abs(self.auc_pu - auc) < 1e-9
@@ -489,6 +460,48 @@ def _curve(proportion: Any, log_likelihood: Any) -> Curve:
 def notices_of_json(value: Any) -> tuple[Notice, ...]:
     """The warnings of a document."""
     return tuple(Notice(text(entry["code"]), text(entry["message"])) for entry in value)
+
+
+def shares_for(prior: Prior, sketch: Sketch) -> tuple[Sketch, Shares, tuple[Notice, ...]]:
+    """Match an estimated or stated prior to scores.
+
+    Returns
+    -------
+    sketch
+        The scores, with the labeled class of the prior.
+    shares
+        α and β for their rows.
+    notices
+        A warning if the prior was estimated from other rows.
+    """
+    assert prior.answer is not None
+    if sketch.labeled_class == "negative" and not prior.labeled_negatives:
+        raise UsageError(
+            "the prior takes labeled rows for positives, and the scores say that theirs are "
+            "negatives: estimate it from them, or with --alpha say --labeled-are negatives"
+        )
+    if sketch.labeled_class != prior.labeled_class:
+        sketch = replace(sketch, labeled_class=prior.labeled_class)
+    pairs = [(prior.answer.alpha, prior.answer.beta)]
+    if prior.method != STATED:
+        pairs += prior.answer.draws or _drawn_from_intervals(prior.answer, prior.seed)
+    if prior.labeled_negatives:
+        pairs = [(alpha, 1 - beta) for alpha, beta in pairs]
+    shares = Shares(*pairs[0], draws=tuple(pairs[1:]))
+    if prior.method == STATED:
+        return sketch, replace(shares, from_these_rows=False), ()
+    theirs = (prior.n_labeled, prior.n_unlabeled, prior.n_negatives or 0)
+    these = (sketch.n_labeled, sketch.n_unlabeled, sketch.n_negative)
+    auc = sketch.auc if sketch.n_unlabeled else np.nan
+    auc = 1 - auc if prior.labeled_negatives else auc
+    if theirs == these and prior._has_auc(auc):
+        return sketch, shares, ()
+    message = (
+        f"the prior was estimated from {_listed(theirs)} scores with an AUC of "
+        f"{prior.auc_pu or 0:.4f}, these are {_listed(these)} with an AUC of {auc:.4f}"
+    )
+    notice = Notice("prior-of-other-rows", message)
+    return sketch, replace(shares, from_these_rows=False), (notice,)
 
 
 def _drawn_from_intervals(answer: Estimate, seed: int) -> tuple[tuple[float, float], ...]:

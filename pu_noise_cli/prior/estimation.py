@@ -105,26 +105,28 @@ def stated_prior(
     learned: bool = False,
 ) -> Prior:
     """What the user states of these rows instead of estimating it."""
+    negatives = sketch.labeled_class == "negative"
+    beta = 1 - shares.beta if negatives else shares.beta
     auc_pu = None
     if sketch.n_unlabeled:
-        auc_pu = 1 - sketch.auc if shares.labeled_negatives else sketch.auc
+        auc_pu = 1 - sketch.auc if negatives else sketch.auc
     return Prior(
         method=STATED,
         seed=seed,
         n_labeled=sketch.n_labeled,
         n_unlabeled=sketch.n_unlabeled,
-        answer=Estimate(shares.alpha, shares.beta),
+        answer=Estimate(shares.alpha, beta),
         auc_pu=auc_pu,
         estimates={},
         notices=(
             *notices,
             *missing_scores(sketch.missing),
-            *diagnose_stated(sketch, shares, learned),
+            *diagnose_stated(sketch, shares.alpha, beta, learned),
         ),
         curves={},
         sample=sample,
         n_negatives=sketch.n_negative or None,
-        labeled_negatives=shares.labeled_negatives,
+        labeled_negatives=negatives,
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..pipeline import Analysis, Request
 from ..posterior.calibration import Calibration, calibrate
 from ..posterior.table import Columns, WritePosteriors
-from ..prior.document import Prior
+from ..prior.document import Prior, shares_for
 from ..prior.estimation import estimate_prior
 from ..score.sketch import Sketch
 from ..tables.rows import Chunk, Rows, as_text
@@ -66,11 +66,11 @@ def calibrated(prior: Prior, sketch: Sketch) -> Calibration:
 
     The decoys near a score say how many targets there are wrong, however many there are in all.
     """
-    shares, _ = prior.shares(sketch)
+    sketch, shares, _ = shares_for(prior, sketch)
     if prior.method != COUNTING:
         return calibrate(sketch, shares)
     # they say it as they are: PEPs are not scaled, and average to α as nearly as a curve can
-    found = calibrate(sketch, replace(shares, draws=(), of_these_rows=False), "spline")
+    found = calibrate(sketch, replace(shares, draws=(), from_these_rows=False), smooth=True)
     return replace(found, notices=tuple(n for n in found.notices if n.code != "posterior-mean-off"))
 
 
@@ -123,9 +123,9 @@ class WriteMatchPosteriors(WritePosteriors):
     @classmethod
     def of(cls, calibration: Calibration, columns: Columns, best: Confidence) -> WritePosteriors:
         """What writes the columns of a calibration, and those of the best matches."""
-        cells, negatives = len(calibration.sketch.edges), calibration.shares.labeled_negatives
+        cells = len(calibration.sketch.edges)
         columns = {**columns, **{name: np.full(cells, np.nan) for name in OF_MATCHES}}
-        return cls(calibration.sketch, columns, negatives, best)
+        return cls(calibration.sketch, columns, calibration.label_sign, best)
 
     def arrays(self, names: Sequence[str], chunk: Chunk, scores: FloatArray) -> list[pa.Array]:
         found = dict(zip(names, super().arrays(names, chunk, scores), strict=True))

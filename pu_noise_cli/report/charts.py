@@ -383,7 +383,7 @@ def _likely(prior: Prior, given: str | None) -> str | None:
 def sensitivity(content: ReportContent) -> list[Chart]:
     """The ends of α's interval by the purity assumed, where there are enough of them to draw."""
     answer, prior = content.answer, content.prior
-    if answer.assumed is None or not answer.draws or not content.calibration.shares.of_these_rows:
+    if answer.assumed is None or not answer.draws or not content.calibration.shares.from_these_rows:
         return []
     # where scores separate little, less is assumed than is stated
     sketch = content.sketch.mirrored() if prior.labeled_negatives else content.sketch
@@ -1141,7 +1141,7 @@ def evidence_charts(content: ReportContent) -> list[Chart]:
         return []
     cells = curve_cells(content.sketch)
     sign = -1.0 if found.lower_is_positive else 1.0
-    low, high = found.bounds.posterior(found.prior)
+    low, high = found.bounds.at(found.prior)
     posterior = posterior_at(content.calibration.lr, found.prior)
     values = {"posterior": posterior[cells], "low": low[cells], "high": high[cells]}
     rows = as_rows(

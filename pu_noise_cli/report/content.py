@@ -28,9 +28,8 @@ from ..evidence.thresholds import Thresholds
 from ..notices import Notice
 from ..numerics import FloatArray, IntArray, mid_ranks, relative_mid_ranks
 from ..posterior.bounds import bounds
-from ..posterior.calibration import Calibration, shift_prior
+from ..posterior.calibration import Calibration, corrected_auc, shift_prior
 from ..posterior.groups import Groups
-from ..posterior.performance import corrected_auc
 from ..posterior.table import DoubtfulRow, DoubtfulRows
 from ..prior.base import Estimate, Interval
 from ..prior.document import STATED, Prior, lower_end, notices_of_json
@@ -466,8 +465,7 @@ def suspicious_labels(
 ) -> tuple[SuspiciousLabel, ...]:
     """The doubtful rows with the probability that they are what their labels say, lowest first."""
     cells = calibration.sketch.cell_index(np.array([row.score for row in rows], np.float64))
-    p = calibration.posterior_labeled
-    correct = 1 - p if calibration.shares.labeled_negatives else p
+    correct = calibration.label_correct
     return tuple(
         SuspiciousLabel(row.row, row.id, row.score, float(correct[cell]))
         for row, cell in zip(rows, cells, strict=True)
@@ -556,4 +554,4 @@ def bounds_on_posterior(
     calibration: Calibration, seed: int, target_alpha: float | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """One-sided 95 % bounds for the chart of posteriors, both of shape (cells,)."""
-    return bounds(calibration, "isotonic", seed).posterior(target_alpha)
+    return bounds(calibration, seed).at(target_alpha)

@@ -13,7 +13,7 @@ from ..notices import Notice
 from ..posterior.bounds import bounds
 from ..posterior.calibration import Calibration, calibrate
 from ..posterior.table import DoubtfulRow, DoubtfulRows
-from ..prior.document import Prior, read_prior
+from ..prior.document import Prior, read_prior, shares_for
 from ..prior.estimation import DEFAULT_METHOD, failed_prior
 from ..score.scores import Scores
 from ..score.sketch import Sketch, SketchBuilder
@@ -114,8 +114,8 @@ def read_content(
         of_run = [name for name in (scores, prior, posterior) if name is not None]
         check_of_run(provenance, document.get("files"), of_run)
     opened = Scores.open(scores)
-    sketch, doubtful = _read_scores(opened, found.labeled_negatives)
-    shares, notices = found.shares(sketch)
+    sketch, doubtful = _read_scores(opened, -1.0 if found.labeled_class == "negative" else 1.0)
+    sketch, shares, notices = shares_for(found, sketch)
     calibration = calibrate(sketch, shares)
     calibration = replace(calibration, notices=(*notices, *calibration.notices))
     tables = [opened.rows.tables[0]]
@@ -149,14 +149,14 @@ def _thresholds(
     if grading is None:
         return None
     turned = given is not None and given.options.get("lower_is_positive") is True
-    held = bounds(calibration, "isotonic", seed)
+    held = bounds(calibration, seed)
     of_population = replace(grading, target_alpha=by_score.target_alpha)
     return Thresholds.of(calibration, held, of_population, turned)
 
 
-def _read_scores(opened: Scores, labeled_negatives: bool) -> tuple[Sketch, list[DoubtfulRow]]:
+def _read_scores(opened: Scores, label_sign: float) -> tuple[Sketch, list[DoubtfulRow]]:
     builder = SketchBuilder(opened.labeled_class)
-    doubtful = DoubtfulRows(labeled_negatives=labeled_negatives)
+    doubtful = DoubtfulRows(label_sign=label_sign)
     for chunk, scores in opened.chunks([*opened.rows.id_columns, "score"]):
         builder.add(scores, chunk.sets)
         doubtful.add(opened.rows.ids(chunk), scores, chunk.labeled, chunk.first_row)

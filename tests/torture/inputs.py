@@ -32,7 +32,7 @@ READERS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = {
         (
             ("estimate-prior", "--scores", "{}"),
             ("posterior", "--scores", "{}", "--prior", "prior.json"),
-            ("posterior", "--scores", "{}", "--alpha", ".2", "--bounds", "--calibrator", "platt"),
+            ("posterior", "--scores", "{}", "--alpha", ".2", "--bounds"),
             ("sketch", "--scores", "{}"),
             ("report", "--scores", "{}", "--prior", "prior.json"),
             ("performance", "--scores", "{}", "--prior", "prior.json"),
