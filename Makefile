@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo example example-nextflow test torture test-slurm lint-galaxy lint-nextflow check clean
+.PHONY: demo example example-nextflow test test-all lint torture test-slurm lint-galaxy lint-nextflow check clean
 
 demo: $(VENV)/.punoise
 	$(BIN)/punoise simulate --out-dir demo --alpha 0.2 --beta 0.95
@@ -18,8 +18,11 @@ example-nextflow: $(VENV)/.nextflow
 	cd nextflow_example && PATH="$(abspath $(BIN)):$$PATH" nextflow run main.nf -params-file example.yaml -ansi-log false
 	@cat nextflow_example/results/summary.tsv
 
-test: $(VENV)/.workflow
-	$(BIN)/python -m pytest -n 2
+test: $(VENV)/.workflow  # three minutes
+	$(BIN)/python -m pytest -n 2 -m "not ci and not slurm"
+
+test-all: $(VENV)/.workflow  # with the long ones, which .ci/run runs
+	$(BIN)/python -m pytest -n 2 -m "not slurm"
 
 torture: $(VENV)/.installed  # ten minutes; PUNOISE_TORTURE_SECONDS sets another budget
 	$(BIN)/python tests/torture
@@ -33,11 +36,12 @@ lint-galaxy: $(VENV)/.planemo
 lint-nextflow: $(VENV)/.nf-core $(VENV)/.nextflow $(VENV)/.installed
 	$(BIN)/python -m pytest tests/test_nextflow.py -k nf_core
 
-check: $(VENV)/.installed
+lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(MAKE) test
+
+check: lint test
 
 $(VENV)/.punoise: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -7,12 +7,16 @@ from pu_noise_cli.cli.process import hold_at_start
 hold_at_start()  # as main() does, before numpy comes
 
 # ruff: noqa: E402
+import fcntl
 import functools
 import json
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 import jsonschema
@@ -21,6 +25,10 @@ import pandas as pd
 import pytest
 
 from pu_noise_cli.cli.process import cli, exit_code
+from pu_noise_cli.score import networks
+
+# what most tests are about holds for any amount of training; `full_training` asks for all of it
+FULL_STEPS, networks.STEPS = networks.STEPS, 150
 
 COMMANDS = {
     name: cli.get_command(click.Context(cli), name)
@@ -84,6 +92,48 @@ def validated(prior: dict) -> dict:
     return prior
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the tests in a browser, one is for every run; .ci/run has them all."""
+    in_browser = [item for item in items if item.path.name == "test_browser.py"]
+    for item in in_browser[1:]:
+        item.add_marker("ci")
+
+
+@pytest.fixture
+def full_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks trained as long as users have them trained."""
+    monkeypatch.setattr(networks, "STEPS", FULL_STEPS)
+
+
+def call_quietly(*args: object) -> None:
+    """A command that must succeed, for fixtures that many tests share."""
+    cli.main([*map(str, args), "--quiet"], prog_name="punoise", standalone_mode=False)
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A function that has a directory filled once, by whichever process comes first.
+
+    Tests read what is in it and change nothing.
+    """
+    top = tmp_path_factory.getbasetemp()
+    top = top.parent if "PYTEST_XDIST_WORKER" in os.environ else top
+
+    def make(name: str, fill: Callable[[Path], object]) -> Path:
+        folder = top / "shared" / name
+        folder.parent.mkdir(exist_ok=True)
+        with open(folder.with_suffix(".lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.with_suffix(".done").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                fill(folder)
+                folder.with_suffix(".done").touch()
+        return folder
+
+    return make
+
+
 @pytest.fixture
 def punoise(capfdbinary):
     """Call the command line as the shell would; an exception that escapes is a bug."""
@@ -100,8 +150,7 @@ def punoise(capfdbinary):
     return call
 
 
-@pytest.fixture
-def frames() -> tuple[pd.DataFrame, pd.DataFrame]:
+def small_frames() -> tuple[pd.DataFrame, pd.DataFrame]:
     """Labeled (150) and unlabeled (400) rows with three features; alpha 0.3, beta 0.9."""
     rng = np.random.default_rng(7)
 
@@ -114,14 +163,35 @@ def frames() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 @pytest.fixture
-def tables(frames, tmp_path) -> list[str]:
-    """The options that name the two tables as CSV files."""
-    for frame, name in zip(frames, ("labeled", "unlabeled"), strict=True):
-        frame.to_csv(tmp_path / f"{name}.csv", index=False)
-    return [
-        *("--labeled", str(tmp_path / "labeled.csv")),
-        *("--unlabeled", str(tmp_path / "unlabeled.csv")),
-    ]
+def frames() -> tuple[pd.DataFrame, pd.DataFrame]:
+    return small_frames()
+
+
+def write_csv(folder: Path) -> list[str]:
+    """Write the small tables; the options that name them."""
+    options = []
+    for frame, name in zip(small_frames(), ("labeled", "unlabeled"), strict=True):
+        frame.to_csv(folder / f"{name}.csv", index=False)
+        options += [f"--{name}", str(folder / f"{name}.csv")]
+    return options
+
+
+@pytest.fixture
+def tables(tmp_path) -> list[str]:
+    """The options that name the small tables as CSV files."""
+    return write_csv(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def results(shared) -> Path:
+    """What `run` writes of the small tables, with a quick classifier; to be read only."""
+
+    def fill(folder: Path) -> None:
+        call_quietly(
+            "run", *write_csv(folder), "--classifier", "logistic", "--out-dir", folder / "out"
+        )
+
+    return shared("results", fill) / "out"
 
 
 @pytest.fixture

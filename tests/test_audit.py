@@ -54,6 +54,7 @@ def test_a_stratum_that_lost_its_rows_says_nothing():
     assert (low, high) == pytest.approx(counts((500, 50, 20), (500, 50, 30)).interval, abs=0.01)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(("alpha", "n"), [(0.02, 50), (0.2, 100)])
 def test_the_interval_covers_whether_or_not_the_model_is_right(alpha, n):
     """Posteriors that are too high or too low by a factor of five in the odds."""

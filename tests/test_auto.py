@@ -29,6 +29,7 @@ def test_recovers_known_shares(alpha, beta):
     assert estimate.alpha_plus == pytest.approx(alpha / beta, abs=0.04)
 
 
+@pytest.mark.ci
 def test_intervals_cover_small_and_large_alpha():
     covered = {"small": [], "large": []}
     for seed in range(120):

@@ -202,6 +202,7 @@ def test_draws_of_an_estimate_are_its_belief(sketch):
 # What is certain
 
 
+@pytest.mark.ci
 def test_limits_hold_where_the_classes_do_not_overlap():
     """The worst case: the limits are then of α/β and (1-β)/(1-α) themselves."""
     held = []

@@ -76,6 +76,7 @@ def test_the_posterior_nears_the_truth(beta):
     assert labeled_y.mean() == pytest.approx(beta, abs=0.01)
 
 
+@pytest.mark.ci
 def test_calls_from_few_labeled_rows_keep_their_fdr():
     """Isotonic regression has 0.07 here: it makes the most of the labeled rows at the very top."""
     alpha, beta, false_shares = 0.2, 0.9, []
@@ -104,6 +105,7 @@ def test_scores_that_rank_the_wrong_way_say_nothing(rows):
     np.testing.assert_allclose(p, 0.3, atol=1e-6)
 
 
+@pytest.mark.ci
 def test_more_rows_near_the_truth():
     errors = []
     for rows in (1000, 30_000, 1_000_000):

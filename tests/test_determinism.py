@@ -120,17 +120,19 @@ def sharded(run) -> Path:
     return run("--shards", "--threads", 1, OMP_NUM_THREADS=1, OPENBLAS_NUM_THREADS=1)
 
 
-@pytest.mark.parametrize(("blas", "threads"), [(2, 2), (4, 8)])
+@pytest.mark.parametrize(("blas", "threads"), [(2, 2), pytest.param(4, 8, marks=pytest.mark.ci)])
 def test_threads_change_no_byte(run, plain, blas, threads):
     again = run("--threads", threads, OMP_NUM_THREADS=blas, OPENBLAS_NUM_THREADS=blas)
     assert contents(again) == contents(plain)
 
 
+@pytest.mark.ci
 def test_threads_change_no_byte_of_shards(run, sharded):
     again = run("--shards", "--threads", 2, OMP_NUM_THREADS=4, OPENBLAS_NUM_THREADS=4)
     assert contents(again) == contents(sharded)
 
 
+@pytest.mark.ci
 def test_shards_hold_what_the_plain_run_writes(plain, sharded):
     for name in ("prior.json", "model.punoise"):
         assert (sharded / name).read_bytes() == (plain / name).read_bytes()
@@ -159,6 +161,7 @@ def process(log: Path, module: str, *options: object, **variables: object) -> It
             started.wait()
 
 
+@pytest.mark.ci
 def test_dask_writes_the_bytes_of_the_plain_shards(run, sharded, tmp_path):
     """The worker runs two tasks at once, in a process whose BLAS was started with four threads."""
     pytest.importorskip("distributed")
@@ -193,6 +196,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.ci
 def test_training_takes_the_threads_of_the_dask_worker(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     script = tmp_path / "script.py"

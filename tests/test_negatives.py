@@ -54,6 +54,7 @@ def files(frames, tmp_path):
 # ---- What they say of alpha
 
 
+@pytest.mark.ci
 def test_negatives_narrow_the_interval_and_it_still_covers():
     covered, widths, without = [], [], []
     for seed in range(40):
@@ -76,6 +77,7 @@ def test_small_shares_need_no_assumption_on_the_top():
     assert insisted.assumed["purity"] > 0
 
 
+@pytest.mark.ci
 def test_many_rows_give_a_sharp_share():
     rng = np.random.default_rng(4)
     sketch = Sketch.from_samples(

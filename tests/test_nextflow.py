@@ -76,20 +76,10 @@ EXAMPLE_RUN = ("main.nf", "-params-file", "example.yaml")
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory) -> Path:
-    """The example run once, by whichever process of the test run comes first."""
-    top = tmp_path_factory.getbasetemp()
-    top = (top.parent if "PYTEST_XDIST_WORKER" in os.environ else top) / "nextflow"
-    try:
-        top.mkdir()
-    except FileExistsError:
-        snakemake.wait_until((top / "ended").exists)
-    else:
-        try:
-            nextflow(copied(top / "example"), *EXAMPLE_RUN)
-        finally:
-            (top / "ended").touch()
-    return top / "example"
+def finished(shared) -> Path:
+    """The example, run once."""
+    run = shared("nextflow", lambda top: nextflow(copied(top / "example"), *EXAMPLE_RUN))
+    return run / "example"
 
 
 def test_versions_agree():
@@ -114,6 +104,7 @@ def test_the_files_are_those_of_snakemake_to_the_byte(finished, undisturbed):
     assert blank["reason"].startswith("inputs/blank/labeled.csv: 5 labeled rows")
 
 
+@pytest.mark.ci
 @needs_nextflow
 @needs_snakemake
 def test_multiqc_shows_samples_and_versions(finished, tmp_path):
@@ -125,6 +116,7 @@ def test_multiqc_shows_samples_and_versions(finished, tmp_path):
     assert __version__ in (data / "multiqc_software_versions.txt").read_text()
 
 
+@pytest.mark.ci
 @needs_nextflow
 def test_killed_and_resumed_it_gives_the_same_bytes(finished, tmp_path):
     folder = copied(tmp_path / "example")
@@ -161,6 +153,7 @@ STUBS = {
 }
 
 
+@pytest.mark.ci
 @needs_nextflow
 @pytest.mark.parametrize("script", STUBS)
 def test_stub_run(script, tmp_path):
@@ -175,6 +168,7 @@ def punoise(folder: Path, command: str) -> None:
     subprocess.run([BIN / "punoise", *command.split(), "--quiet"], cwd=folder, env=ENV, check=True)
 
 
+@pytest.mark.ci
 @needs_nextflow
 def test_shards_give_exactly_what_the_whole_table_does(tmp_path):
     folder = copied(tmp_path / "example")
@@ -205,6 +199,7 @@ def test_shards_give_exactly_what_the_whole_table_does(tmp_path):
         assert rows.equals(pq.read_table(folder / f"{name}.parquet"))
 
 
+@pytest.mark.ci
 @needs_nextflow
 def test_tables_anywhere_and_names_with_spaces(tmp_path):
     folder, data = copied(tmp_path / "example"), tmp_path / "my data"
@@ -233,6 +228,7 @@ def test_tables_anywhere_and_names_with_spaces(tmp_path):
     assert (folder / "results" / "one é" / "report.html").exists()
 
 
+@pytest.mark.ci
 @needs_nextflow
 @pytest.mark.parametrize(
     ("row", "message"),
@@ -251,6 +247,7 @@ def test_a_bad_sheet_stops_it_at_once(row, message, tmp_path):
     assert "Submitted process" not in output
 
 
+@pytest.mark.ci
 @needs_nextflow
 def test_the_module_alone_as_its_readme_says(tmp_path):
     folder = copied(tmp_path / "example")
@@ -285,6 +282,7 @@ def git(folder: Path, *words: object) -> None:
     subprocess.run(["git", *who, *map(str, words)], cwd=folder, check=True)
 
 
+@pytest.mark.ci
 @needs_nextflow
 @pytest.mark.skipif(NF_CORE is None, reason="nf-core is not installed: make lint-nextflow")
 def test_nf_core_accepts_the_modules(tmp_path):

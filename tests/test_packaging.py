@@ -18,7 +18,9 @@ import pytest
 from pu_noise_cli import __version__
 
 ROOT = Path(__file__).parent.parent
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = SETTINGS["project"]
+ON_CONDA = {"msgspec": "msgspec-python"}  # where a package has another name there
 VERSIONED = {
     "packaging/recipe/meta.yaml": r'version = "(.+)"',
     "packaging/Dockerfile": r'version="(.+)"',
@@ -37,7 +39,10 @@ def test_the_recipe_needs_what_the_package_needs():
     recipe = (ROOT / "packaging" / "recipe" / "meta.yaml").read_text()
     run = recipe.split("\n  run:\n")[1].split("\n\n")[0]
     listed = {re.sub(r"^\s*- |\s", "", line) for line in run.splitlines()}
-    assert listed == {*PROJECT["dependencies"], f"python{PROJECT['requires-python']}"}
+    needed = {
+        re.sub(r"^[\w-]+", lambda m: ON_CONDA.get(m[0], m[0]), d) for d in PROJECT["dependencies"]
+    }
+    assert listed == {*needed, f"python{PROJECT['requires-python']}"}
 
 
 def run(*command: object, folder: Path) -> str:
@@ -49,6 +54,24 @@ def run(*command: object, folder: Path) -> str:
     return done.stdout
 
 
+def test_every_file_of_the_package_is_packed():
+    """Those that are not Python are named in pyproject.toml."""
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"][
+        "package-data"
+    ]
+    packed = {
+        path
+        for package, patterns in data.items()
+        for pattern in patterns
+        for path in (ROOT / package.replace(".", "/")).glob(pattern)
+    }
+    files = {path for path in (ROOT / "pu_noise_cli").rglob("*") if path.is_file()}
+    assert {p for p in files if p.suffix not in (".py", ".pyc")} == {
+        p for p in packed if p.is_file()
+    }
+
+
+@pytest.mark.ci
 def test_the_wheel_alone_does_the_demo(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
@@ -76,6 +99,7 @@ def test_the_wheel_alone_does_the_demo(tmp_path):
     assert {"scores.parquet", "prior.json", "posterior.parquet", "model.punoise"} <= written
 
 
+@pytest.mark.ci
 def test_planemo_accepts_the_galaxy_wrapper(tmp_path):
     own = Path(sys.executable).parent.parent / "planemo" / "bin" / "planemo"
     planemo = own if own.exists() else shutil.which("planemo")

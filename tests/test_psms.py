@@ -357,6 +357,7 @@ def test_the_features_that_tell_decoys_are_named():
     assert telling_features(training, scores, ["a", "b", "c"]) == ("b",)
 
 
+@pytest.mark.usefixtures("full_training")
 def test_the_second_round_learns_from_what_the_first_set_apart():
     rng = np.random.default_rng(6)
     labeled = np.arange(4000) < 1500

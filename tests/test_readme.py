@@ -98,7 +98,7 @@ def test_the_readme_names_every_method_and_classifier():
         assert f"`{name}`" in README, name
 
 
-def test_the_readme_shows_what_run_prints(punoise, tmp_path, monkeypatch):
+def test_the_readme_shows_what_run_prints(full_training, punoise, tmp_path, monkeypatch):
     """The block after the first commands, but for the last digits, which processors differ in."""
     monkeypatch.chdir(tmp_path)
     simulate, run = COMMANDS[:2]

@@ -423,6 +423,7 @@ def test_dask_writes_the_bytes_of_the_local_run(scheduler, sharded, punoise, tmp
     assert prior.stdout == (tmp_path / "local" / "prior.json").read_text() == direct.stdout
 
 
+@pytest.mark.ci
 def test_shards_by_dask_say_that_labeled_rows_are_negatives(scheduler, sharded, tmp_path):
     negatives = ("--labeled-are", "negatives")
     with worker(scheduler, tmp_path, "w1"):
@@ -434,6 +435,7 @@ def test_shards_by_dask_say_that_labeled_rows_are_negatives(scheduler, sharded, 
     assert there.stdout == local.stdout
 
 
+@pytest.mark.ci
 def test_dask_finds_the_groups_of_the_local_run(scheduler, sharded, punoise, tmp_path):
     for path in (tmp_path / "l.parquet", *(tmp_path / "u").glob("*.parquet")):
         frame = pd.read_parquet(path)
@@ -446,6 +448,7 @@ def test_dask_finds_the_groups_of_the_local_run(scheduler, sharded, punoise, tmp
     assert len(pd.read_parquet(tmp_path / "dask" / "groups.parquet")) == 3
 
 
+@pytest.mark.ci
 def test_an_error_on_a_worker_is_an_error_here(scheduler, sharded, frames, tmp_path):
     frames[1].assign(a=float("inf")).to_parquet(tmp_path / "u" / "part3.parquet")
     command = ("transform", *sharded, *FAST, "--out", f"{tmp_path}/s/", "--dask", scheduler)
@@ -463,6 +466,7 @@ def test_no_scheduler_is_a_usage_error(sharded, tmp_path, punoise, monkeypatch):
     assert "no scheduler answers" in result.err
 
 
+@pytest.mark.ci
 def test_dask_reads_parquet_only(scheduler, sharded, scores, tables, tmp_path):
     for source in (["--scores", scores], tables):
         result = shell("estimate-prior", *source, "--dask", scheduler, expect=2)
@@ -473,6 +477,7 @@ def test_dask_reads_parquet_only(scheduler, sharded, scores, tables, tmp_path):
     assert "no scheduler answers" in result.stderr
 
 
+@pytest.mark.ci
 def test_a_worker_killed_in_the_middle_changes_nothing(scheduler, frames, tmp_path):
     labeled, unlabeled = frames
     (tmp_path / "u").mkdir()

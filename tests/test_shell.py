@@ -107,6 +107,7 @@ def test_a_closed_pipe_is_quiet(folder):
     assert shell(script, folder) == "{\n"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "many",
     ["xargs -P 2 -I{} sh -c '{}'", "parallel -j 2"],

@@ -273,6 +273,7 @@ def test_bounds_reach_zero_and_one_where_rows_are_few(found):
     np.testing.assert_allclose(same.lr[0], low)
 
 
+@pytest.mark.ci
 def test_bounds_hold_as_often_as_they_say():
     """At five scores of forty samples, α and β known: about one bound in twenty fails."""
     x = np.array([-0.5, 0.25, 1.0, 1.75, 2.5])

@@ -14,13 +14,6 @@ from pu_noise_cli.scale.engine import AHEAD, ahead
 from pu_noise_cli.score.classifiers import CLASSIFIERS, Fit, Training
 from pu_noise_cli.score.scaling import Scaling, fit_scaling
 
-
-@pytest.fixture(autouse=True)
-def _short_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is tested here holds for any amount of training."""
-    monkeypatch.setattr("pu_noise_cli.score.networks.STEPS", 150)
-
-
 every_classifier = pytest.mark.parametrize("name", list(CLASSIFIERS))
 
 

@@ -88,20 +88,9 @@ def read_summary(folder: Path) -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory) -> Path:
-    """The example run once, by whichever process of the test run comes first."""
-    top = tmp_path_factory.getbasetemp()
-    top = (top.parent if "PYTEST_XDIST_WORKER" in os.environ else top) / "undisturbed"
-    try:
-        top.mkdir()
-    except FileExistsError:
-        wait_until((top / "ended").exists)
-    else:
-        try:
-            snakemake(copied(top / "example"))
-        finally:
-            (top / "ended").touch()
-    return top / "example"
+def undisturbed(shared) -> Path:
+    """The example, run once."""
+    return shared("snakemake", lambda top: snakemake(copied(top / "example"))) / "example"
 
 
 def wait_until(true: Callable[[], T], seconds: float = 300) -> T:
@@ -130,6 +119,7 @@ def test_an_unusable_sample_does_not_stop_the_others(undisturbed):
     assert summary["blank"]["alpha"] == ""
 
 
+@pytest.mark.ci
 def test_known_negatives_come_from_the_sample_sheet(tmp_path):
     folder = copied(tmp_path / "example")
     command = "simulate --out-dir data --n-labeled 200 --n-unlabeled 400 --n-negatives 100"
@@ -154,6 +144,7 @@ def test_known_negatives_come_from_the_sample_sheet(tmp_path):
     assert refused.returncode == 1
 
 
+@pytest.mark.ci
 def test_multiqc_shows_the_samples(undisturbed, tmp_path):
     command = [BIN / "multiqc", undisturbed / "results", "--outdir", tmp_path]
     subprocess.run(command, check=True, env=ENV, capture_output=True)
@@ -169,6 +160,7 @@ def test_multiqc_shows_the_samples(undisturbed, tmp_path):
     assert "Share of positives among the unlabeled rows" in page
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("snakefile", ["Snakefile", "shards.smk", "proteomics.smk"])
 def test_lint(snakefile, tmp_path):
     folder = copied(tmp_path / "example")
@@ -187,6 +179,7 @@ def punoise_job(session: int) -> int | None:
     return None
 
 
+@pytest.mark.ci
 def test_killed_and_resumed_it_gives_the_same_bytes(undisturbed, tmp_path):
     folder = copied(tmp_path / "example")
     first = start(folder)
@@ -203,6 +196,7 @@ def test_killed_and_resumed_it_gives_the_same_bytes(undisturbed, tmp_path):
     assert results(folder) == results(undisturbed)
 
 
+@pytest.mark.ci
 def test_shards_give_exactly_what_the_whole_table_does(tmp_path):
     folder = copied(tmp_path / "example")
     options = "--classifier logistic --max-train-rows 1000"  # so most rows are not trained on
