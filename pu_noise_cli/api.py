@@ -104,7 +104,7 @@ class Estimated:
         model, by = self.analysis.trained.model, self.rows.kept
         features = [column.name for column in model.encoding.columns]
         table = _table("new rows", new_rows, _column_names(new_rows) - {*features, *by})
-        rows = Rows.matched([table], features=features, keep=by, wanted_by="the model")
+        rows = Rows.from_tables([table], features=features, keep=by, wanted_by="model")
         scores, places = [np.empty(0)], [np.empty(0, np.int64)]
         for chunk, found in ahead(model.score, rows.chunks([*features, *by]), threads):
             scores.append(found)
@@ -169,13 +169,19 @@ def estimate(
     features = features if score_column is None else (score_column,)
     _check_columns(given, drop_columns, keep_columns)
     aside = {*drop_columns, *keep_columns} - {*features, group_column, by}
-    rows = _rows(given, aside, by, features=features, group_column=group_column)
+    rows = _rows(
+        given,
+        aside,
+        by,
+        features=features,
+        group_column=group_column,
+        labeled_class="negative" if turned else "positive",
+    )
     settings = TransformSettings(
         classifier=classifier,
         train=False if score_column is not None else transform,
         lower_is_positive=lower_is_positive,
         skip_missing=None if missing_score is None else missing_score == "skip",
-        labeled_class="negative" if turned else "positive",
         max_train_rows=max_train_rows,
         na=tuple(na),
         categorical=tuple(categorical),
@@ -240,8 +246,8 @@ def _rows(
 
     tables = [_table(SETS[code], table, aside) for code, table in given.items()]
     if by is None:
-        return Rows.matched(tables, sets=list(given), **columns)
-    rows = Rows.matched(tables, sets=list(given), keep=[by], **columns)
+        return Rows.from_tables(tables, sets=list(given), **columns)
+    rows = Rows.from_tables(tables, sets=list(given), keep=[by], **columns)
     check_by(rows, by)
     return rows
 

@@ -28,8 +28,15 @@ from .posterior.table import PosteriorRequest, WritePosteriors, posterior_column
 from .prior.base import Samples, Settings, Shares
 from .prior.document import Prior
 from .prior.estimation import DEFAULT_METHOD, estimate_prior, needs_features, stated_prior
-from .proteomics.levels import LEVELS, PSMS, WriteMatchPosteriors, calibrated, levels, write_levels
-from .proteomics.matches import Confidence, Matches, check_decoys
+from .proteomics.levels import LEVELS, PSMS, WriteMatchPosteriors, calibrated, roll_up, write_levels
+from .proteomics.matches import (
+    COUNTING,
+    Confidence,
+    Matches,
+    ScoredMatches,
+    check_decoys,
+    tally_for,
+)
 from .report.content import PosteriorCurve, content_of_run
 from .report.page import render
 from .scale.engine import Engine, begin, check_sharded_target
@@ -92,9 +99,10 @@ def analyse(
     """From tables to a prior, whose warnings are those of all steps."""
     trained = _train(rows, request.transform, engine, digests)
     scored = _score(rows, trained, request.transform, engine, scores_out, model_out)
-    sketch, matches, notices = scored.sketch, scored.matches, trained.notices
+    sketch, notices = scored.sketch, trained.notices
+    matches = scored.matches if isinstance(scored, ScoredMatches) else None
     if matches is not None:
-        notices += check_decoys(matches, trained.telling)
+        notices += check_decoys(matches, trained.discriminating)
     if request.stated is not None:
         seed, sample = request.estimation.seed, request.sample
         prior = stated_prior(sketch, request.stated, seed, sample, notices, trained.learned)
@@ -127,7 +135,9 @@ def transform(
     trained = _train(rows, settings, engine)
     if scores_out is not None and trained.model.skip_missing:
         # else it would be noticed after writing that too few rows have a score
-        _check_enough(rows, engine.gather(WriteScores(trained.scorer), rows, "count"))
+        _check_enough(
+            rows, engine.gather(WriteScores(trained.scorer, tally=tally_for(rows)), rows, "count")
+        )
     return _score(rows, trained, settings, engine, scores_out, model_out), trained
 
 
@@ -152,11 +162,7 @@ def _score(
     model_out: str | None,
 ) -> Scored:
     """Score the rows honestly; write the scores and the model where wanted."""
-    notices = trained.notices
-    if settings.decoys:  # for whoever estimates from the scores
-        message = "the scores are of matches, of which each counts, the best of a spectrum or not"
-        notices += (Notice("each-match-counts", message),)
-    step = WriteScores(trained.scorer, notices)
+    step = WriteScores(trained.scorer, trained.notices, tally_for(rows))
     if scores_out is None:
         scored = engine.gather(step, rows, "score")
     else:
@@ -170,7 +176,7 @@ def _score(
 def _check_enough(rows: Rows, scored: Scored) -> None:
     """Stop where too few rows of a set have a score."""
     counts, missing = scored.sketch.counts.sum(0), scored.sketch.missing
-    check_sizes(rows.names_of_sets, counts, missing, rows.named_sets)
+    check_sizes(rows.set_names, counts, missing, rows.named_sets)
 
 
 def train_only(rows: Rows, settings: TransformSettings, engine: Engine, out: str) -> Trained:
@@ -326,12 +332,12 @@ def _run(
     graded = [] if thresholds is None else thresholds.graded
     request = PosteriorRequest(levels=graded, target_alpha=settings.target_alpha)
     columns = posterior_columns(calibration, request, held)
-    rolled_up = levels(analysis, calibration, settings.request)
+    rolled_up = _roll_up(analysis, calibration, settings.request)
     scored = Scores.open(scores).rows
     by_group = _by_group(scored, calibration, held, settings, engine)
     step = WritePosteriors(sketch, columns, calibration.label_sign)
     if rolled_up:
-        step = WriteMatchPosteriors.of(calibration, columns, rolled_up[PSMS])
+        step = WriteMatchPosteriors.from_calibration(calibration, columns, rolled_up[PSMS])
         engine.call("roll up", write_levels, rows, rolled_up, str(folder))
     elif by_group is not None:
         step = WriteGroupPosteriors(sketch, columns, calibration.label_sign, by_group)
@@ -356,6 +362,15 @@ def _run(
     return RunOutput(analysis, calibration, p, thresholds, rolled_up, content.groups)
 
 
+def _roll_up(
+    analysis: Analysis, calibration: Calibration, request: Request
+) -> Mapping[str, Confidence]:
+    if analysis.matches is None:
+        return {}
+    method = request.method if request.stated is None else COUNTING
+    return roll_up(analysis.matches, calibration, method, request.estimation)
+
+
 def _by_group(
     scored: Rows, calibration: Calibration, held: Bounds, settings: RunSettings, engine: Engine
 ) -> GroupPosteriors | None:
@@ -371,7 +386,7 @@ def _copies(
 ) -> GroupCopies | None:
     """What bounds need to know of groups of rows that are alike; of matches only some count."""
     wanted = settings.grading or not analysis.trained.learned
-    if rows.group_column is None or rows.matches is not None or not wanted:
+    if rows.group_column is None or rows.keys or not wanted:
         return None
     return engine.gather(GatherGroups(analysis.trained.scorer), rows, "groups")
 

@@ -19,7 +19,7 @@ def rows_of(tmp_path, labeled: pd.DataFrame, unlabeled: pd.DataFrame, **roles) -
     for frame, name in ((labeled, "l"), (unlabeled, "u")):
         frame.to_parquet(tmp_path / f"{name}.parquet")
     tables = [open_table(str(tmp_path / f"{name}.parquet")) for name in ("l", "u")]
-    return Rows.matched(tables, **roles)
+    return Rows.from_tables(tables, **roles)
 
 
 def auc(rows: Rows, **settings) -> float:
@@ -46,7 +46,7 @@ def grouped(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_groups_do_not_leak_even_where_rows_are_sampled(max_train_rows, tmp_path):
     with_groups = rows_of(tmp_path, *grouped(), group_column="family")
     assert auc(with_groups, max_train_rows=max_train_rows) < 0.6
-    without = Rows.matched(with_groups.tables, drop=["family"])
+    without = Rows.from_tables(with_groups.tables, drop=["family"])
     assert auc(without, max_train_rows=max_train_rows) > 0.8
 
 
@@ -62,7 +62,7 @@ def test_a_row_without_a_group_is_named(max_train_rows, tmp_path):
     labeled, unlabeled = grouped()
     unlabeled = unlabeled.assign(family=unlabeled["family"].where(np.arange(len(unlabeled)) != 700))
     rows = rows_of(tmp_path, labeled, unlabeled, group_column="family")
-    with pytest.raises(InputError, match=r"u\.parquet: column 'family' names no group in row 701"):
+    with pytest.raises(InputError, match=r"u\.parquet: column 'family' is empty in row 701"):
         auc(rows, max_train_rows=max_train_rows)
 
 

@@ -45,7 +45,7 @@ def rows(tmp_path: Path) -> Rows:
         frame(n, i + 1).to_parquet(tmp_path / "u" / f"{i}.parquet", row_group_size=100)
     frame(60, 9).to_parquet(tmp_path / "n.parquet")
     tables = [open_table(str(tmp_path / name)) for name in ("l.parquet", "u", "n.parquet")]
-    return Rows.matched(tables, sets=(LABELED, UNLABELED, NEGATIVE))
+    return Rows.from_tables(tables, sets=(LABELED, UNLABELED, NEGATIVE))
 
 
 def in_parts(step: SurveyRows, rows: Rows, groups: list[list[int]]) -> Survey:

@@ -28,7 +28,7 @@ from pu_noise_cli.tables.writing import (
 def read(path, **roles) -> tuple[list[str], np.ndarray, list[str]]:
     """The matrix column names, the matrix and the ids of one table."""
     options = {key: roles.pop(key) for key in ("na", "categorical") if key in roles}
-    rows = Rows.matched([open_table(str(path))], **roles)
+    rows = Rows.from_tables([open_table(str(path))], **roles)
     profiler = Profiler(rows, options.get("na", ()), options.get("categorical", ()))
     chunks = list(rows.chunks([*rows.features, *rows.carried]))
     for chunk in chunks:

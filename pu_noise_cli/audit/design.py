@@ -19,7 +19,7 @@ from ..score.scores import Scores
 from ..score.sketch import Sketch
 from ..score.training import priorities
 from ..tables.reading import Batch, Table, open_table
-from ..tables.rows import ID_JOINT, NEGATIVE, Chunk, Rows, as_text, shown
+from ..tables.rows import NEGATIVE, SEPARATOR, Chunk, Rows, as_text, shown
 from .verdicts import SETS, Audit, Verdict, Verified, allot, stratify, width_foreseen
 
 SALT = 7_919  # lest the rows are those that a model was trained on, which --seed draws as well
@@ -245,7 +245,7 @@ def _read(name: str, ids: Sequence[str]) -> list[Verdict]:
         columns = [as_text(chunk, column).to_pylist() for column in wanted]
         for i, values in enumerate(zip(*columns, strict=True)):
             row = dict(zip(wanted, map(str.strip, values), strict=True))
-            row["id"] = ID_JOINT.join(values[: len(ids)]).strip()
+            row["id"] = SEPARATOR.join(values[: len(ids)]).strip()
             found.append(_verdict(chunk, i, row))
     return found
 

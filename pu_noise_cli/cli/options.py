@@ -20,7 +20,7 @@ import functools
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ..score.sketch import Sketch
     from ..score.training import TransformSettings
     from ..tables.reading import Table
-    from ..tables.rows import MatchColumns, Rows
+    from ..tables.rows import Rows
 
 
 HEADINGS = (
@@ -508,7 +508,9 @@ class LabelsOption(Common):
 
     def negatives_in(self, scores: Scores | Sketch) -> bool:
         """Whether labeled rows are negatives: as the user says or, where nothing, the scores."""
-        said = scores.labeled_class == "negative"
+        from ..score.sketch import Sketch
+
+        said = (scores if isinstance(scores, Sketch) else scores.rows).labeled_class == "negative"
         if said and self.labeled_are == "positives":
             raise UsageError("--labeled-are positives: the scores say that theirs are negatives")
         return said or self.labeled_negatives
@@ -597,6 +599,7 @@ class TableOptions(
 
         `by` are the columns of --by, which are carried through.
         """
+        from ..proteomics.pin import SET_NAMES as PIN_SETS
         from ..tables.rows import Rows
 
         sets, names = self._tables()
@@ -604,13 +607,12 @@ class TableOptions(
         for table, column in product(tables, by):
             table.require(column, "--by")
         pin = self._pin(tables)
-        matches = self.matches(pin)
         features = joined(self.features)
         if self.score_column is not None:
             if features or self.transform:
                 raise UsageError("--score-column goes with neither --features nor --transform")
             features = (self.score_column,)
-        return Rows.matched(
+        return Rows.from_tables(
             tables,
             sets=sets,
             features=features,
@@ -620,8 +622,10 @@ class TableOptions(
             label_column=self.label_column or (pin.label if pin and self.table else None),
             label_values=self.label_values(self.label_column),
             keep=(*joined(self.keep_columns), *by),
-            matches=matches,
-            wanted_by="--features" if self.score_column is None else "--score-column",
+            keys=self.keys(tables, pin),
+            set_names=PIN_SETS if pin and self.table else None,
+            labeled_class="negative" if self.labeled_negatives else "positive",
+            wanted_by="features" if self.score_column is None else "score_column",
         )
 
     @property
@@ -655,16 +659,18 @@ class TableOptions(
                 f"{found[0].name}: a .pin file says which of its rows are decoys: give it as "
                 "--table; if those of --labeled all are, and no others, say --labeled-are negatives"
             )
-        return PinRoles.of(found[0].name, found[0].columns) if found else None
+        return PinRoles.from_table(found[0]) if found else None
 
     def _no_features(self, pin: PinRoles | None) -> list[str]:
         """The columns of a .pin file that are no features, unless they are said to be."""
         named = {*joined(self.features), *joined(self.id_column), *joined(self.keep_columns)}
         return [] if pin is None else [c for c in (pin.label, *pin.others) if c not in named]
 
-    def matches(self, pin: PinRoles | None) -> MatchColumns | None:
-        """Which rows belong to one spectrum, for commands that care."""
-        return None
+    def keys(self, tables: Sequence[Table], pin: PinRoles | None) -> dict[str, tuple[str, ...]]:
+        """The columns that say which matches belong together."""
+        from ..proteomics.matches import match_keys
+
+        return match_keys(tables, pin.spectrum, pin.peptide) if pin else {}
 
     def _tables(self) -> tuple[list[int], list[str]]:
         """The names of the tables, and the set that each has the rows of."""
@@ -703,8 +709,6 @@ class TableOptions(
             train=False if self.score_column is not None else self.transform,
             lower_is_positive=self.lower_is_positive,
             skip_missing=self.skip_missing,
-            labeled_class="negative" if self.labeled_negatives else "positive",
-            decoys=self.of_decoys,
             max_train_rows=self.max_train_rows or default.max_train_rows,
             na=self.na,
             categorical=joined(self.categorical),
@@ -908,20 +912,20 @@ class SpectrumOption(TableOptions):
     def rows(self, by: Sequence[str] = ()) -> Rows:
         found = super().rows(by)
         several = any(len(table.shards) > 1 for table in found.tables)
-        if found.matches is not None and len(found.tables) > 1 and several:
+        if found.keys and len(found.tables) > 1 and several:
             raise UsageError(
                 "of several files, each is taken for a run with scans of its own, so that targets "
                 "and decoys of a spectrum must be in one: give them as --table"
             )
         return found
 
-    def matches(self, pin: PinRoles | None) -> MatchColumns | None:
-        from ..tables.rows import MatchColumns
+    def keys(self, tables: Sequence[Table], pin: PinRoles | None) -> dict[str, tuple[str, ...]]:
+        from ..proteomics.matches import match_keys
 
         spectrum = joined(self.spectrum_columns) or (pin.spectrum if pin else ())
         if spectrum and not self.labeled_negatives:
             raise UsageError("--spectrum-columns is for decoys: it needs --labeled-are negatives")
-        return MatchColumns(spectrum) if spectrum else None
+        return match_keys(tables, spectrum, pin.peptide if pin else None) if spectrum else {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -941,18 +945,13 @@ class RollUpOptions(SpectrumOption):
         metavar="NAME",
     )
 
-    def matches(self, pin: PinRoles | None) -> MatchColumns | None:
-        found = super().matches(pin)
-        if found is None:
-            if unused := self.given("peptide_column", "protein_column"):
-                raise UsageError(f"{unused[0]} goes with --spectrum-columns, or with a .pin file")
-            return None
-        return replace(
-            found,
-            peptide=self.peptide_column or (pin.peptide if pin else None),
-            protein=self.protein_column,
-            proteins=pin.proteins if pin else self.protein_column,
-        )
+    def keys(self, tables: Sequence[Table], pin: PinRoles | None) -> dict[str, tuple[str, ...]]:
+        keys = super().keys(tables, pin)
+        unused = self.given("peptide_column", "protein_column")
+        if unused and not keys:
+            raise UsageError(f"{unused[0]} goes with --spectrum-columns, or with a .pin file")
+        rolled_up = {"peptide": self.peptide_column, "protein": self.protein_column}
+        return keys | {name: (column,) for name, column in rolled_up.items() if column}
 
 
 @dataclass(frozen=True, kw_only=True)

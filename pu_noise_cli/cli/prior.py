@@ -100,8 +100,8 @@ def score(given: ScoreOptions, console: Console) -> None:
     table = given.open_table(given.table)
     features = [column.name for column in stored.model.encoding.columns]
     is_pin = table.shards[0].format.kind == "pin"
-    known_ids = (PinRoles.of(table.name, table.columns).id,) if is_pin else ()
-    rows = Rows.matched(
+    known_ids = (PinRoles.from_table(table).id,) if is_pin else ()
+    rows = Rows.from_tables(
         [table],
         features=features,
         id_columns=joined(given.id_column) or known_ids,
@@ -109,7 +109,7 @@ def score(given: ScoreOptions, console: Console) -> None:
         label_values=given.label_values(given.label_column),
         group_column=stored.scorer.group_column if known and stored.scorer else None,
         keep=joined(given.keep_columns),
-        wanted_by="the model",
+        wanted_by="model",
     )
     given.check_table_out(given.out, rows)
     used = {*features, *rows.roles}
@@ -389,7 +389,7 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
         check_by(rows, given.by)
     if rows is not None and given.dask is not None:
         check_parquet(rows, f"--dask {given.dask}")
-        if rows.matches is not None:
+        if rows.keys:
             raise UsageError("--dask: matches of one spectrum may be in several shards")
     with open_engine(given.dask, given.threads, console) as engine:
         if rows is not None and scored is None:

@@ -127,7 +127,7 @@ def run(given: RunOptions, console: Console) -> None:
         rows = given.rows(given.by_columns)
         if given.by is not None:
             check_by(rows, given.by)
-        if rows.matches is not None:
+        if rows.keys:
             _check_matches(given, sharded)
         with (
             new_directory(given.out_dir),

@@ -244,7 +244,9 @@ class Groups:
         encoding = Encoding(tuple(Column(column, "number") for column in numbers))
         names: list[str] = []
         parts = [np.empty((0, len(numbers)))]
-        for chunk in Rows.matched([table], features=numbers, keep=["group"]).chunks(table.columns):
+        for chunk in Rows.from_tables([table], features=numbers, keep=["group"]).chunks(
+            table.columns
+        ):
             names += as_text(chunk, "group").to_pylist()
             parts.append(encoding.encode(chunk))
         values = np.concatenate(parts)
@@ -264,7 +266,7 @@ class Groups:
 
 def check_by(rows: Rows, by: str) -> None:
     """Stop, before any work is done, where rows cannot be grouped by a column."""
-    if rows.matches is not None:
+    if rows.keys:
         raise UsageError("--by does not go with matches of spectra")
     for table in rows.tables:
         table.require(by, "--by")

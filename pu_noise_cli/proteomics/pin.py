@@ -1,7 +1,7 @@
-"""Percolator's .pin files: what their columns are, and their rows in batches.
+"""Percolator's .pin files: the roles of their columns, and their rows in batches.
 
-Tab-separated, without quotes. The last column, Proteins, is ragged: it holds all that is left of a
-line. A second line may give directions for a start, which are not needed here.
+They are tab-separated, without quotes. The last column, Proteins, is ragged: it holds the rest of
+its line. A second line may give initial directions, which are not needed here.
 """
 
 from __future__ import annotations
@@ -15,40 +15,42 @@ import pyarrow.compute as pc
 
 from ..errors import InputError
 from ..tables.files import Shard, magic_suffix, split_compression
-from ..tables.reading import Reader, register_reader
+from ..tables.reading import Reader, Table, register_reader
+from ..tables.rows import LABELED, UNLABELED
 
-BLOCK_BYTES = 1 << 19  # read at a time: the places of its tabs take several times as much
-MOST_BYTES = 1 << 26  # of a line
+BLOCK_BYTES = 1 << 19  # read at a time: the positions of its tabs take several times as much
+MAX_LINE_BYTES = 1 << 26
 LABEL, DIRECTIONS = "label", "defaultdirection"
-JOINT = b"\x1f"  # between proteins while the line is parsed: a character that no file has
+SEPARATOR = b"\x1f"  # between proteins while a line is parsed: a character that no file has
 LABELS = {"1": "unlabeled", "-1": "labeled"}  # targets and decoys
-MARK = b"\xef\xbb\xbf"
+SET_NAMES = {LABELED: "decoys (Label -1)", UNLABELED: "targets (Label 1)"}
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
 class PinRoles:
-    """The columns of a .pin file that are no features, by the names they have in it."""
+    """The columns of a .pin file that are not features, as spelled in it."""
 
     id: str
     label: str
     scan: str
     peptide: str
     proteins: str
-    spectrum: tuple[str, ...]  # which tell a spectrum: the scan, and the mass and file if there
-    others: tuple[str, ...]  # no features either
+    spectrum: tuple[str, ...]  # identify a spectrum: the scan and, if there, mass and file
+    others: tuple[str, ...]  # further columns that are not features
 
     @classmethod
-    def of(cls, name: str, columns: tuple[str, ...]) -> PinRoles:
-        """The columns of a file as they are; upper and lower case do not matter."""
-        known = {column.lower(): column for column in columns}
+    def from_table(cls, table: Table) -> PinRoles:
+        """The columns of a table by name, ignoring case."""
+        known = {column.lower(): column for column in table.columns}
 
         def find(wanted: str) -> str:
             if wanted.lower() not in known:
-                raise InputError(f"{name}: a .pin file has a column {wanted}, and this has none")
+                raise InputError(f"{table.name}: no column {wanted}, which a .pin file needs")
             return known[wanted.lower()]
 
         spectrum = [known[c] for c in ("scannr", "expmass", "filename") if c in known]
-        mass = [known[c] for c in ("calcmass",) if c in known]
+        mass = [known["calcmass"]] if "calcmass" in known else []
         peptide, proteins = find("Peptide"), find("Proteins")
         return cls(
             id=find("SpecId"),
@@ -73,9 +75,9 @@ def _columns(shard: Shard) -> list[str]:
 def _batches(
     shard: Shard, columns: list[str], rows: int, coded: str | None
 ) -> Iterator[pa.RecordBatch]:
-    """The named columns, so many rows at a time, as they are written.
+    """Read columns, so many rows at a time.
 
-    A coded column is that of the labels, which come in the words of other tables.
+    The coded column is the labels, which come in the words of other tables.
     """
     header = _header(shard)
     label = coded if coded is not None and coded.lower() == LABEL else None
@@ -94,19 +96,19 @@ def _batches(
 @dataclass(frozen=True)
 class _Header:
     names: list[str]
-    lines: int  # that stand before the rows
+    lines: int  # before the rows
 
 
 def _header(shard: Shard) -> _Header:
     start = b""
     with shard.open() as stream:
-        while start.count(b"\n") < 2 and len(start) < MOST_BYTES:
+        while start.count(b"\n") < 2 and len(start) < MAX_LINE_BYTES:
             if not (more := stream.read(BLOCK_BYTES)):
                 break
             start += more
     if not shard.format.compression and (suffix := magic_suffix(start)):
         raise InputError(f"{shard.name}: this is a {suffix} file by its content; name it so")
-    lines = start.removeprefix(MARK).split(b"\n", 2)
+    lines = start.removeprefix(BYTE_ORDER_MARK).split(b"\n", 2)
     names = [name.strip() for name in lines[0].decode("utf-8").split("\t")]
     if len(names) < 2 or not all(names):
         raise InputError(f"{shard.name}: the first line of a .pin file names its columns")
@@ -115,7 +117,7 @@ def _header(shard: Shard) -> _Header:
 
 
 def _blocks(shard: Shard, skip: int) -> Iterator[bytes]:
-    """The bytes of a file after its first lines, cut at the ends of lines."""
+    """The bytes of a file after its first lines, in blocks of whole lines."""
     rest = b""
     with shard.open() as stream:
         while more := stream.read(BLOCK_BYTES):
@@ -125,8 +127,8 @@ def _blocks(shard: Shard, skip: int) -> Iterator[bytes]:
             end = 0 if skip else rest.rfind(b"\n") + 1
             if end:
                 yield rest[:end]
-            elif len(rest) > MOST_BYTES:
-                raise InputError(f"{shard.name}: a line of over {MOST_BYTES} bytes")
+            elif len(rest) > MAX_LINE_BYTES:
+                raise InputError(f"{shard.name}: a line of over {MAX_LINE_BYTES} bytes")
             rest = rest[end:]
     if not skip and rest.strip():
         yield rest + b"\n"
@@ -138,15 +140,15 @@ def _parse(
     """The rows of a block of whole lines."""
     import pyarrow.csv
 
-    odd = []
+    bad_rows = []
 
     def bad_row(row: pyarrow.csv.InvalidRow) -> str:
-        odd.append(row)
+        bad_rows.append(row)
         return "error"
 
     try:
         table = pyarrow.csv.read_csv(
-            pa.py_buffer(_joined_ends(block, len(header.names))),
+            pa.py_buffer(_join_last_column(block, len(header.names))),
             read_options=pyarrow.csv.ReadOptions(
                 use_threads=False, block_size=len(block) + 1, column_names=header.names
             ),
@@ -160,21 +162,22 @@ def _parse(
             ),
         )
     except pa.ArrowInvalid as error:
-        if not odd:
+        if not bad_rows:
             _check_utf8(shard, block, first_row)
             raise
         raise InputError(
-            f"{shard.name}: row {first_row + odd[0].number} has {odd[0].actual_columns} values "
-            f"where the header names {len(header.names)} columns"
+            f"{shard.name}: row {first_row + bad_rows[0].number} has "
+            f"{bad_rows[0].actual_columns} values "
+            f"where the header has {len(header.names)} columns"
         ) from error
     if (last := header.names[-1]) in columns:
-        proteins = pc.replace_substring(table[last], JOINT.decode(), "\t")
+        proteins = pc.replace_substring(table[last], SEPARATOR.decode(), "\t")
         table = table.set_column(columns.index(last), last, proteins)
     return table
 
 
 def _check_utf8(shard: Shard, block: bytes, first_row: int) -> None:
-    """Stop at text that is not UTF-8, of which the reader knows only the place in the block."""
+    """Raise an input error that names the row of text that is not UTF-8."""
     try:
         block.decode()
     except UnicodeDecodeError as error:
@@ -184,17 +187,17 @@ def _check_utf8(shard: Shard, block: bytes, first_row: int) -> None:
         ) from error
 
 
-def _joined_ends(block: bytes, columns: int) -> bytes:
-    """Lines whose last column holds all that is left of them, parted by JOINT instead of tabs."""
+def _join_last_column(block: bytes, columns: int) -> bytes:
+    """The lines with SEPARATOR instead of the tabs within their last column."""
     text = np.frombuffer(block, np.uint8)
     tabs = np.flatnonzero(text == ord("\t"))
     line = np.searchsorted(np.flatnonzero(text == ord("\n")), tabs)
-    first = np.searchsorted(line, line)  # the first tab of the line that each is in
+    first = np.searchsorted(line, line)  # of the tabs of the same line
     extra = tabs[np.arange(len(tabs)) - first >= columns - 1]
     if len(extra) == 0:
         return block
     text = text.copy()
-    text[extra] = ord(JOINT)
+    text[extra] = ord(SEPARATOR)
     return text.tobytes()
 
 

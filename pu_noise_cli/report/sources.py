@@ -155,7 +155,7 @@ def _thresholds(
 
 
 def _read_scores(opened: Scores, label_sign: float) -> tuple[Sketch, list[DoubtfulRow]]:
-    builder = SketchBuilder(opened.labeled_class)
+    builder = SketchBuilder(opened.rows.labeled_class)
     doubtful = DoubtfulRows(label_sign=label_sign)
     for chunk, scores in opened.chunks([*opened.rows.id_columns, "score"]):
         builder.add(scores, chunk.sets)

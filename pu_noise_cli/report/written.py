@@ -80,7 +80,7 @@ def _read(table: Table, sketch: Sketch) -> tuple[dict[str, FloatArray], float | 
     bounds = BOUND_COLUMNS if all(column in table.columns for column in BOUND_COLUMNS) else ()
     target = (TARGET_ALPHA,) if TARGET_ALPHA in table.columns else ()
     columns = ("score", *SHARE_COLUMNS, *bounds, *target)
-    rows = Rows.matched([table], features=columns, label_column="set")
+    rows = Rows.from_tables([table], features=columns, label_column="set")
     encoding = Encoding(tuple(Column(name, "number") for name in columns))
     size, target_alpha = len(sketch.edges), None
     counts = np.zeros_like(sketch.counts)

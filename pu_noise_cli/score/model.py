@@ -26,10 +26,10 @@ from ..numerics import Matrix
 from ..scale.engine import ahead
 from ..tables.columns import Encoding
 from ..tables.files import read_archive, write_archive
-from ..tables.rows import NEGATIVE, SETS, USUAL_SETS, Chunk, Rows
+from ..tables.rows import SETS, Chunk, Keys, LabeledClass, Rows
 from .classifiers import CLASSIFIERS, Arrays, Fit, Model, Training
 from .scaling import Scaling
-from .sketch import LabeledClass, Sketch, sketch_arrays, sketch_from_arrays, sketch_header
+from .sketch import Sketch, sketch_arrays, sketch_from_arrays, sketch_header
 
 FOLDS = 3
 
@@ -162,6 +162,7 @@ class HonestScorer:
     places: NDArray[np.int64]  # (n, 2): table and row of each training row, in order
     scores: Scores  # (n,): out-of-bag or out-of-fold
     group_column: str | None = None
+    keys: Keys = ()  # of the rows, see Rows
     cross_fit: CrossFit | None = None  # for groups of which only some rows were trained on
 
     def score_all(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, Scores]]:
@@ -184,7 +185,7 @@ class HonestScorer:
                 raise InputError(f"{chunk.file}: has changed while it was read")
             return scores
 
-        return ahead(score, rows.chunks([*columns, *rows.carried]), threads)
+        return ahead(score, rows.chunks([*columns, *rows.carried, *rows.key_columns]), threads)
 
 
 FORMAT = "punoise.model/1"
@@ -228,9 +229,8 @@ def save_model(stored: StoredModel, file: BinaryIO) -> None:
         arrays |= _prefixed("scaling.", model.scaling.arrays())
         arrays |= _prefixed("model.", model.model.arrays())
     if scorer is not None:
-        header |= {"files": scorer.files, "group_column": scorer.group_column}
-        if NEGATIVE in scorer.sets:
-            header["sets"] = scorer.sets
+        header |= {"files": scorer.files, "sets": scorer.sets, "keys": scorer.keys}
+        header["group_column"] = scorer.group_column
         arrays |= {"honest.places": scorer.places, "honest.scores": scorer.scores}
         if scorer.cross_fit is not None:
             folds = scorer.cross_fit.folds
@@ -295,7 +295,7 @@ def _scorer(header: dict[str, Any], arrays: Arrays, model: ScoreModel) -> Honest
     places, scores = arrays["honest.places"].astype(np.int64), arrays["honest.scores"]
     if places.shape != (len(scores), 2) or scores.ndim != 1:
         raise ValueError("every training row has a score")
-    sets = tuple(header["sets"] if "sets" in header else USUAL_SETS[len(files)])
+    sets, keys = tuple(header["sets"]), tuple(_key(*key) for key in header["keys"])
     if len(sets) != len(files) or not set(sets) <= set(range(len(SETS))):
         raise ValueError("every table is of a set")
     if len(scores) and not (0 <= scores.min() <= scores.max() <= 1 and places.min() >= 0):
@@ -304,13 +304,19 @@ def _scorer(header: dict[str, Any], arrays: Arrays, model: ScoreModel) -> Honest
     if not isinstance(group_column, str | None) or (cross_fit and group_column is None):
         raise TypeError("the column of the groups has a name")
     honest = scores.astype(np.float64)
-    return HonestScorer(model, files, sets, places, honest, group_column, cross_fit)
+    return HonestScorer(model, files, sets, places, honest, group_column, keys, cross_fit)
 
 
 def _file(name: Any, first_row: Any, rows: Any) -> TrainingFile:
     if not isinstance(name, str):
         raise TypeError("a file has a name")
     return TrainingFile(name, _count(first_row), _count(rows))
+
+
+def _key(name: Any, columns: Any) -> tuple[str, tuple[str, ...]]:
+    if not all(isinstance(text, str) for text in (name, *columns)):
+        raise TypeError("keys are made of columns")
+    return name, tuple(columns)
 
 
 def _count(value: Any) -> int:

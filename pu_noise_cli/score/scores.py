@@ -1,4 +1,4 @@
-"""SCORES: its columns, how rows come to be scored and written, and the sketch of them."""
+"""SCORES: its columns, how rows are scored and written, and the sum of scored rows."""
 
 from __future__ import annotations
 
@@ -8,106 +8,113 @@ import io
 import itertools
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from ..errors import InputError, UsageError
+from ..errors import InputError, UsageError, option
 from ..notices import Notice
 from ..numerics import FloatArray
-from ..proteomics.matches import Matches, MatchFinder
 from ..scale.engine import Engine, Job, RowsDone, ahead
 from ..tables.columns import Column, Encoding
-from ..tables.reading import open_table, parquet_metadata
-from ..tables.rows import OWN_COLUMNS, SETS, Chunk, Rows
+from ..tables.reading import Table, open_table, parquet_metadata
+from ..tables.rows import OWN_COLUMNS, SETS, Chunk, LabeledClass, Rows
 from ..tables.writing import WriteBatch, table_writer
 from .model import HonestScorer, ScoreModel, StoredModel, save_model
-from .sketch import LabeledClass, Sketch, SketchBuilder
+from .sketch import Sketch, SketchBuilder
 from .training import check_sizes
 
 SET_NAMES = pa.array(SETS)
 SCORE_COLUMN = Encoding((Column("score", "number"),))
-# nearly so: a dictionary of their values does not pay
-UNIQUE_COLUMNS = ("id", "score", "pep", "q_value")
-WARNINGS_KEY = "punoise.warnings"  # of Parquet: what was noticed about the columns
-LABELS_KEY = "punoise.labeled_are"  # of Parquet: what labeled rows are, where that is negatives
+KEY_COLUMNS = ("spectrum", "peptide", "protein")  # keys if the first is there
+UNIQUE_COLUMNS = ("id", "score", "pep", "q_value")  # nearly: a dictionary does not pay
+WARNINGS_KEY = "punoise.warnings"  # metadata of Parquet: notices about the columns
+LABELS_KEY = "punoise.labeled_are"  # metadata of Parquet, present if labeled rows are negatives
 NEGATIVES = "negatives"
 
 
 @dataclass(frozen=True)
 class Scores:
-    """The rows of a SCORES file; that of new rows does not say which are labeled."""
+    """The rows of a SCORES file; scores of new rows have no column `set`."""
 
     rows: Rows
+    name: str = field(init=False)
+    with_set: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        with_set = self.rows.label_column is not None
+        self.__dict__.update(name=self.rows.tables[0].name, with_set=with_set)
 
     @classmethod
     def open(
         cls, name: str, with_set: bool | None = True, group_column: str | None = None
     ) -> Scores:
-        """The rows of a file; by default they must have a set, with None they may."""
+        """Open a SCORES file.
+
+        Parameters
+        ----------
+        with_set
+            Whether the rows must have a set; None if they may.
+        group_column
+            A column that names groups of rows.
+        """
         table = open_table(name)
         if with_set is None:
             with_set = "set" in table.columns
         ids = id_columns(table.columns)
+        role = f"labeled and unlabeled scores; scores of new rows need {option('model')}"
         for column in (*ids, "set", "score") if with_set else (*ids, "score"):
-            table.require(column, "labeled and unlabeled scores (new ones need --model)")
-        rows = Rows.matched(
+            table.require(column, role)
+        keys: tuple[str, ...] = ()
+        if with_set and KEY_COLUMNS[0] in table.columns:
+            keys = tuple(column for column in KEY_COLUMNS if column in table.columns)
+        rows = Rows.from_tables(
             [table],
             features=["score"],
             id_columns=ids,
             group_column=group_column,
             label_column="set" if with_set else None,
-            keep=[c for c in table.columns if c not in ids and c not in OWN_COLUMNS],
+            keep=[c for c in table.columns if c not in {*ids, *keys, *OWN_COLUMNS}],
+            keys={column: (column,) for column in keys},
+            labeled_class="negative" if keys else _labeled_class(table),
         )
         return cls(rows)
 
     @property
-    def name(self) -> str:
-        return self.rows.tables[0].name
-
-    @property
-    def with_set(self) -> bool:
-        return self.rows.label_column is not None
-
-    @property
     def notices(self) -> tuple[Notice, ...]:
-        """What was noticed about the columns that the scores were learned from, if they say it."""
+        """Notices about the columns that the scores were learned from, if the file has them."""
         metadata = parquet_metadata(self.rows.tables[0].shards[0])
         try:
-            found = json.loads(metadata.get(WARNINGS_KEY, "[]"))
-            return tuple(Notice(str(code), str(message)) for code, message in found)
+            pairs = json.loads(metadata.get(WARNINGS_KEY, "[]"))
+            return tuple(Notice(str(code), str(message)) for code, message in pairs)
         except (ValueError, TypeError) as error:
-            raise InputError(f"{self.name}: its metadata are damaged") from error
-
-    @property
-    def labeled_class(self) -> LabeledClass:
-        """The class that the files say labeled rows are of; positive where they say nothing."""
-        shards = self.rows.tables[0].shards
-        stated = {parquet_metadata(shard).get(LABELS_KEY) for shard in shards}
-        if stated not in ({None}, {NEGATIVES}):
-            raise InputError(f"{self.name}: labeled rows are negatives in only some of its files")
-        return "negative" if stated == {NEGATIVES} else "positive"
+            raise InputError(f"{self.name}: the metadata is damaged") from error
 
     def chunks(self, columns: Sequence[str] = ("score",)) -> Iterator[tuple[Chunk, FloatArray]]:
-        """The rows in order with their scores, which are finite, or NaN where there is none."""
+        """The rows in order with their scores, which are finite, or NaN for a missing one."""
         for chunk in self.rows.chunks(columns):
             yield chunk, _scores(chunk)
 
     def sketch(self, done: RowsDone = lambda rows: None) -> Sketch:
         """The sketch of all scores, in one pass."""
-        builder = SketchBuilder(self.labeled_class)
-        for chunk, scores in self.chunks():
-            builder.add(scores, chunk.sets)
-            done(len(scores))
-        return builder.sketch()
+        return TallyScores()(Job(self.rows), done, 1).sketch
 
     def checked_sketch(self, engine: Engine) -> Sketch:
         """The sketch of all scores, of which there must be enough to estimate from."""
-        sketch = engine.gather(SketchScores(), self.rows, "sketch")
+        sketch = engine.gather(TallyScores(), self.rows, "sketch").sketch
         check_sizes(self.name, sketch.counts.sum(0), sketch.missing)
         return sketch
+
+
+def _labeled_class(table: Table) -> LabeledClass:
+    """The class of labeled rows as the files state it; positive if they state nothing."""
+    stated = {parquet_metadata(shard).get(LABELS_KEY) for shard in table.shards}
+    if stated not in ({None}, {NEGATIVES}):
+        raise InputError(f"{table.name}: labeled rows are negatives in only some of its files")
+    return "negative" if stated == {NEGATIVES} else "positive"
 
 
 def _scores(chunk: Chunk) -> FloatArray:
@@ -119,109 +126,147 @@ def _scores(chunk: Chunk) -> FloatArray:
     return SCORE_COLUMN.encode(chunk)[:, 0]
 
 
-@dataclass(frozen=True)
-class SketchScores:
-    """Finds the sketch of rows that have scores."""
-
-    def __call__(self, job: Job, done: RowsDone, threads: int) -> Sketch:
-        return Scores(job.part).sketch(done)
-
-    @staticmethod
-    def merge(results: Sequence[Sketch]) -> Sketch:
-        return Sketch.merge(results)
+# ---- The sum of scored rows
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What was seen of rows while they were scored."""
+    """Scored rows, summed up."""
 
-    sketch: Sketch  # of the rows that count: all, or of matches the best of each spectrum
-    matches: Matches | None = None
+    sketch: Sketch
+
+    @classmethod
+    def merge(cls, parts: Sequence[Scored]) -> Scored:
+        """The sum of all rows of consecutive parts."""
+        return cls(Sketch.merge([part.sketch for part in parts]))
+
+
+class Tally(Protocol):
+    """Sums up rows that come in batches, in order."""
+
+    def add(self, chunk: Chunk, scores: FloatArray, keys: Mapping[str, pa.Array]) -> None:
+        """Add the rows of a chunk with their scores and keys, all of shape (n,)."""
+
+    def result(self) -> Scored:
+        """The sum so far."""
+
+
+class RowTally:
+    """Counts every row."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._builder = SketchBuilder(rows.labeled_class)
+
+    def add(self, chunk: Chunk, scores: FloatArray, keys: Mapping[str, pa.Array]) -> None:
+        self._builder.add(scores, chunk.sets)
+
+    def result(self) -> Scored:
+        return Scored(self._builder.sketch())
+
+
+def merge_scored(results: Sequence[Scored]) -> Scored:
+    """One sum for all parts, in order."""
+    return results[0] if len(results) == 1 else type(results[0]).merge(results)
+
+
+@dataclass(frozen=True)
+class TallyScores:
+    """Sums up rows that have scores."""
+
+    tally: Callable[[Rows], Tally] = RowTally
+
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> Scored:
+        rows, tally = job.part, self.tally(job.part)
+        with_keys = self.tally is not RowTally
+        columns = ["score", *(rows.key_columns if with_keys else ())]
+        for chunk, scores in Scores(rows).chunks(columns):
+            tally.add(chunk, scores, rows.key_texts(chunk) if with_keys else {})
+            done(len(scores))
+        return tally.result()
+
+    @staticmethod
+    def merge(results: Sequence[Scored]) -> Scored:
+        return merge_scored(results)
 
 
 @dataclass(frozen=True)
 class WriteScores:
-    """Scores rows, writes them where the job says so, and finds their sketch.
+    """Scores rows, writes them if the job has an output, and sums them up.
 
-    By an honest scorer for the tables that it was trained on, by a plain model for new ones.
+    An honest scorer is for the tables that it was trained on, a plain model for new ones.
     """
 
     scorer: HonestScorer | ScoreModel
-    notices: tuple[Notice, ...] = ()  # about the columns, to be kept with the scores
+    notices: tuple[Notice, ...] = ()  # about the columns, kept with the scores
+    tally: Callable[[Rows], Tally] = RowTally
 
     def digest(self, rows: Rows) -> str:
-        """A digest of all that a score depends on but the values of the rows."""
+        """A digest of everything that a score depends on except the values of the rows."""
         file = io.BytesIO()
         if isinstance(self.scorer, HonestScorer):
             save_model(StoredModel(self.scorer.model, scorer=self.scorer), file)
         else:
             save_model(StoredModel(self.scorer), file)
-        columns = json.dumps([rows.id_columns, rows.label_column, rows.label_values, rows.kept])
-        return hashlib.sha256(file.getvalue() + columns.encode()).hexdigest()
-
-    @property
-    def model(self) -> ScoreModel:
-        """The model that scores, honestly or not."""
-        return self.scorer.model if isinstance(self.scorer, HonestScorer) else self.scorer
+        roles = [rows.id_columns, rows.label_column, rows.label_values, rows.kept, rows.keys]
+        return hashlib.sha256(file.getvalue() + json.dumps(roles).encode()).hexdigest()
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> Scored:
-        with_set = isinstance(self.scorer, HonestScorer)
+        rows, with_set = job.part, isinstance(self.scorer, HonestScorer)
         if job.is_done and job.out is not None:
-            return Scored(Scores.open(job.out, with_set).sketch(done))
-        builder = SketchBuilder(self.model.labeled_class)
-        finder = None if job.part.matches is None else MatchFinder(job.part)
-        metadata = _metadata(self.model, self.notices)
-        schema = scores_schema(job.part, with_set).with_metadata(metadata)
-        with job_writer(job, schema) as write:
-            for chunk, scores in self._scored(job.part, threads):
-                bad = ~np.isfinite(scores) & ~(np.isnan(scores) & self.model.skip_missing)
-                if bad.any():
-                    row = int(bad.argmax())
-                    raise chunk.error(job.part.features[0], "and the others have no score", row)
-                write(scores_batch(job.part, chunk, scores, schema))
-                if finder is None:
-                    builder.add(scores, chunk.sets)
-                else:
-                    finder.add(chunk, scores)
-                done(len(scores))
-        if finder is None:
-            return Scored(builder.sketch())
-        matches, missing = finder.found(), finder.missing
-        sketch = replace(matches.sketch, missing=missing)
-        return Scored(sketch, matches)
-
-    def _scored(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, FloatArray]]:
+            return TallyScores(self.tally)(Job(Scores.open(job.out, with_set).rows), done, threads)
         if isinstance(self.scorer, HonestScorer):
-            return self.scorer.score_all(rows, threads)
-        return ahead(self.scorer.score, rows.chunks([*rows.features, *rows.carried]), threads)
+            model, scored = self.scorer.model, self.scorer.score_all(rows, threads)
+        else:
+            model, columns = self.scorer, [*rows.features, *rows.carried, *rows.key_columns]
+            scored = ahead(model.score, rows.chunks(columns), threads)
+        schema = scores_schema(rows, with_set, key_fields(rows))
+        schema = schema.with_metadata(_metadata(model, self.notices))
+        tally = self.tally(rows)
+        with job_writer(job, schema) as write:
+            for chunk, scores in scored:
+                bad = ~np.isfinite(scores) & ~(np.isnan(scores) & model.skip_missing)
+                if bad.any():
+                    row = chunk.first_file_row + int(bad.argmax()) + 1
+                    raise InputError(f"{chunk.file}: row {row} has no finite score")
+                keys = rows.key_texts(chunk)
+                write(scores_batch(rows, chunk, scores, schema, keys.values()))
+                tally.add(chunk, scores, keys)
+                done(len(scores))
+        return tally.result()
 
     @staticmethod
     def merge(results: Sequence[Scored]) -> Scored:
-        if len(results) == 1:
-            return results[0]  # matches are not in shards
-        return Scored(Sketch.merge([found.sketch for found in results]))
+        return merge_scored(results)
 
 
 def write_training_scores(
-    rows: Rows, scorer: HonestScorer, of: int | None, threads: int, out: str
+    rows: Rows, scorer: HonestScorer, code: int | None, threads: int, out: str
 ) -> tuple[int, int]:
-    """Score files of the tables that a scorer was trained on.
+    """Score files of the tables that a scorer was trained on, and write SCORES.
 
-    Returns the number of their rows, and of those that have no score.
+    Parameters
+    ----------
+    code
+        The set that the files are of; None if the scorer was trained on one table of all sets.
 
-    `of` is the set whose table they are of, None where one table held all sets.
+    Returns
+    -------
+    The number of rows, and how many of them have no score.
     """
     (table,) = rows.tables
     several = len(scorer.files) > 1
-    if several and of not in scorer.sets:
-        names = " or ".join(f"--set {SETS[code]}" for code in scorer.sets)
+    if several and code not in scorer.sets:
+        names = " or ".join(f"{option('set_name')} {SETS[code]}" for code in scorer.sets)
         raise UsageError(f"the model was trained on several tables: use {names}")
-    if not several and of is not None:
+    if not several and code is not None:
         raise UsageError(
-            "the model was trained on one table with a label column: use --label-column"
+            f"the model was trained on one table with a label column: use {option('label_column')}"
         )
-    position = 0 if of is None else scorer.sets.index(of)
+    position = 0 if code is None else scorer.sets.index(code)
     known = {file.name: file for file in scorer.files[position]}
+    rows = replace(rows, sets=scorer.sets, keys=scorer.keys)
+    for column in rows.key_columns:
+        table.require(column, "a key of the model's rows")
     parts = []
     for shard in table.shards:
         file = known.get(os.path.basename(shard.name))
@@ -230,28 +275,27 @@ def write_training_scores(
             raise InputError(f"{shard.name}: the model was not trained on it but on {names}")
         part = [table.only(()) for _ in scorer.files]
         part[position] = table.only([shard], file.first_row)
-        parts.append((replace(rows, tables=tuple(part), sets=scorer.sets), file))
+        parts.append((replace(rows, tables=tuple(part)), file))
     count = missing = 0
-    schema = scores_schema(rows, with_set=True)
-    if said := _metadata(scorer.model):
-        schema = schema.with_metadata(said)
+    schema = scores_schema(rows, True, key_fields(rows)).with_metadata(_metadata(scorer.model))
     with table_writer(out, schema, UNIQUE_COLUMNS) as write:
         for part_rows, file in parts:
-            seen = 0
+            first = count
             for chunk, scores in scorer.score_all(part_rows, threads):
-                write(scores_batch(part_rows, chunk, scores, schema))
-                seen += len(scores)
+                keys = part_rows.key_texts(chunk).values()
+                write(scores_batch(part_rows, chunk, scores, schema, keys))
+                count += len(scores)
                 missing += int(np.isnan(scores).sum())
-            if seen != file.rows:
+            if count - first != file.rows:
                 raise InputError(
-                    f"{file.name}: has {seen} rows, and had {file.rows} when the model was trained"
+                    f"{file.name}: has {count - first} rows, and had {file.rows} when the model "
+                    "was trained"
                 )
-            count += seen
     return count, missing
 
 
 def _metadata(model: ScoreModel, notices: Sequence[Notice] = ()) -> dict[str, str]:
-    """What Parquet says of a model's scores beside the rows."""
+    """The metadata of a Parquet file with a model's scores."""
     metadata = {}
     if notices:
         metadata[WARNINGS_KEY] = json.dumps([(notice.code, notice.message) for notice in notices])
@@ -261,13 +305,18 @@ def _metadata(model: ScoreModel, notices: Sequence[Notice] = ()) -> dict[str, st
 
 
 def id_columns(columns: Sequence[str]) -> tuple[str, ...]:
-    """The ids of SCORES: `id` or, where there is none, the columns before `set` and `score`."""
+    """The columns of ids in SCORES: `id`, else the columns before `set` and `score`."""
     before = tuple(itertools.takewhile(lambda column: column not in OWN_COLUMNS, columns))
     return ("id",) if "id" in columns or not before else before
 
 
+def key_fields(rows: Rows) -> list[pa.Field]:
+    """The columns of keys in SCORES."""
+    return [pa.field(name, pa.string()) for name, _ in rows.keys]
+
+
 def scores_schema(rows: Rows, with_set: bool, more: Iterable[pa.Field] = ()) -> pa.Schema:
-    """The columns of SCORES: ids, set, score, perhaps more, and those that are carried through."""
+    """The columns of SCORES: ids, set, score, perhaps more, and kept columns."""
     text = pa.string()
     ids, kept = ([pa.field(name, text) for name in names] for names in (rows.id_names, rows.kept))
     of_set = [pa.field("set", text)] if with_set else []
@@ -277,10 +326,8 @@ def scores_schema(rows: Rows, with_set: bool, more: Iterable[pa.Field] = ()) -> 
 def scores_batch(
     rows: Rows, chunk: Chunk, scores: FloatArray, schema: pa.Schema, more: Iterable[pa.Array] = ()
 ) -> pa.RecordBatch:
-    """The rows of a chunk as they stand in SCORES, with the columns of its schema."""
-    of_set = []
-    if "set" in schema.names:
-        of_set = [SET_NAMES.take(pa.array(chunk.sets))]
+    """The rows of a chunk with the columns of a schema of scores_schema()."""
+    of_set = [SET_NAMES.take(pa.array(chunk.sets))] if "set" in schema.names else []
     arrays = [
         *rows.id_parts(chunk),
         *of_set,
@@ -293,7 +340,7 @@ def scores_batch(
 
 @contextlib.contextmanager
 def job_writer(job: Job, schema: pa.Schema) -> Iterator[WriteBatch]:
-    """Writes the table that a job wants; there must be rows in it, unless it is a shard."""
+    """Writes the table of a job, if it has an output; only a shard may be without rows."""
     if job.out is None:
         yield lambda batch: None
         return

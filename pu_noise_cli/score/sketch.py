@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, BinaryIO, Literal, get_args
+from typing import Any, BinaryIO, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -22,15 +22,13 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..numerics import BoolArray, FloatArray, IntArray, mid_ranks
 from ..tables.files import Arrays, read_archive, write_archive
-from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, SetArray
+from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, LabeledClass, SetArray
 
 SKETCH_FORMAT = "punoise.sketch/1"
 SKETCH_ARRAYS = ("edges", "labeled", "unlabeled", "negative")  # the last only if there are any
 MAX_ROWS = 2**53  # above it, floats do not represent every count
 MAX_CELLS = 8192
 DENSE_LEVEL = 39  # from this level on, a grid has few enough cells for a lookup table of all
-
-LabeledClass = Literal["positive", "negative"]
 
 
 def _on_grid(scores: FloatArray, level: int, middle: bool = False) -> FloatArray:

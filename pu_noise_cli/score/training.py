@@ -30,11 +30,10 @@ from ..numerics import GOLDEN_RATIO, IntArray, splitmix64
 from ..scale.engine import Job, RowsDone, ShareDone
 from ..tables.columns import Encoding, Profiler, isolated_in_column
 from ..tables.reading import Table
-from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, Chunk, Rows
+from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, Chunk, LabeledClass, Rows
 from .classifiers import CLASSIFIERS, Fit, Training
 from .model import FOLDS, CrossFit, HonestScorer, ScoreModel, TrainingFile, cross_fit
 from .scaling import fit_scaling
-from .sketch import LabeledClass
 
 
 def priorities(seed: int, table: int, first_row: int, count: int) -> NDArray[np.uint64]:
@@ -209,7 +208,7 @@ MOST = 3  # features that are named
 CLEAR = 4.0  # standard errors between the means
 
 
-def telling_features(
+def discriminating_features(
     training: Training, scores: NDArray[np.float64], names: Sequence[str]
 ) -> tuple[str, ...]:
     """The features whose means differ most between decoys and targets that look like them.
@@ -245,8 +244,6 @@ class TransformSettings:
     train: bool | None = None  # False: the one feature is the score; None: if there is just one
     lower_is_positive: bool = False
     skip_missing: bool | None = None  # rows without a score, where a column is it; None: they stop
-    labeled_class: LabeledClass = "positive"
-    decoys: bool = False  # the labeled negatives are to look like the others
     max_train_rows: int = 100_000
     na: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
@@ -264,7 +261,7 @@ class Trained:
     columns: list[dict[str, Any]]
     digests: Mapping[str, str]  # SHA-256 of the files of the tables, by path; if wanted
     notices: tuple[Notice, ...]
-    telling: tuple[str, ...] = ()  # features that tell decoys from targets like them
+    discriminating: tuple[str, ...] = ()  # features, see discriminating_features
 
     @property
     def model(self) -> ScoreModel:
@@ -292,7 +289,7 @@ def train(
     """Learn to tell labeled from unlabeled rows, on a sample where there are many."""
     profiler, labeled, others = survey.profiler, survey.labeled, survey.others
     counts = (others.seen - survey.negatives, labeled.seen, survey.negatives)
-    check_sizes(rows.names_of_sets, counts, named=rows.named_sets)
+    check_sizes(rows.set_names, counts, named=rows.named_sets)
     profiler.finish(rows)
     others.cut(others.size - len(labeled))
     encoding, notices = profiler.encoding()
@@ -302,10 +299,11 @@ def train(
         files=_files(rows, survey.seen),
         sets=rows.sets,
         group_column=rows.group_column,
+        keys=rows.keys,
     )
     if _is_score(encoding, settings):
         as_it_is = scorer(
-            model=_column_as_score(encoding, settings),
+            model=_column_as_score(encoding, settings, rows.labeled_class),
             places=np.empty((0, 2), np.int64),
             scores=np.empty(0),
         )
@@ -320,16 +318,16 @@ def train(
     sampled = len(is_labeled) < sum(counts)
     fit, crossed = _fits(training, names if sampled else None, settings, progress)
     model = ScoreModel(
-        encoding, settings.classifier, scaling, fit.model, labeled_class=settings.labeled_class
+        encoding, settings.classifier, scaling, fit.model, labeled_class=rows.labeled_class
     )
     places = np.concatenate([labeled.places, others.places])
     scores = model.turned(fit.scores)
     learned = scorer(model=model, places=places, scores=scores, cross_fit=crossed)
     telling: tuple[str, ...] = ()
-    if settings.decoys:
-        telling = telling_features(training, fit.scores, encoding.feature_names)
+    if rows.keys:
+        telling = discriminating_features(training, fit.scores, encoding.feature_names)
     notices += _odd_columns(encoding, raw, training)
-    return trained(scorer=learned, notices=tuple(notices), telling=telling)
+    return trained(scorer=learned, notices=tuple(notices), discriminating=telling)
 
 
 def _fits(
@@ -417,12 +415,14 @@ def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
     return as_is
 
 
-def _column_as_score(encoding: Encoding, settings: TransformSettings) -> ScoreModel:
+def _column_as_score(
+    encoding: Encoding, settings: TransformSettings, labeled_class: LabeledClass
+) -> ScoreModel:
     return ScoreModel(
         encoding,
         lower_is_positive=settings.lower_is_positive,
         skip_missing=settings.skip_missing is True,
-        labeled_class=settings.labeled_class,
+        labeled_class=labeled_class,
     )
 
 
