@@ -17,8 +17,9 @@ from .. import __version__
 from ..errors import EstimationError, InputError, UsageError
 from ..notices import Notice
 from ..numerics import FloatArray
-from ..score.sketch import LabeledClass, Sketch
+from ..score.sketch import Sketch
 from ..tables.files import read_json
+from ..tables.rows import LabeledClass
 from .base import Curve, Estimate, Interval, Shares
 
 T = TypeVar("T")
