@@ -117,10 +117,22 @@ class Estimated:
         """Write the report as one HTML file."""
         from .report.content import content_of_run
         from .report.page import render
+        from .tables.files import document
         from .tables.results import provenance
         from .tables.writing import write_text
 
-        made_of = provenance(self.rows, self.analysis.trained, {}, {})
+        trained = self.analysis.trained
+        made_of = document(
+            provenance(
+                self.rows,
+                counts=trained.counts,
+                columns=trained.columns,
+                score_column=None if trained.learned else trained.columns[0].column,
+                notices=trained.notices,
+                options={},
+                execution={},
+            )
+        )
         content = content_of_run(self.analysis.prior, self.calibration, self.doubtful, made_of)
         groups = None if self.by_group is None else self.by_group.groups
         write_text(str(file), render(replace(content, groups=groups)))

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import InputError, uninterrupted
+from .errors import InputError
 from .evidence.strengths import Grading
 from .evidence.thresholds import Thresholds
 from .notices import Notice
@@ -28,7 +28,7 @@ from .posterior.table import PosteriorRequest, WritePosteriors, posterior_column
 from .prior.base import Samples, Settings, Shares
 from .prior.document import Prior
 from .prior.estimation import DEFAULT_METHOD, estimate_prior, needs_features, stated_prior
-from .proteomics.levels import LEVELS, PSMS, WriteMatchPosteriors, calibrated, roll_up, write_levels
+from .proteomics.levels import PSMS, WriteMatchPosteriors, calibrated, roll_up, write_levels
 from .proteomics.matches import (
     COUNTING,
     Confidence,
@@ -39,7 +39,7 @@ from .proteomics.matches import (
 )
 from .report.content import PosteriorCurve, content_of_run
 from .report.page import render
-from .scale.engine import Engine, begin, check_sharded_target
+from .scale.engine import Engine, check_sharded_target
 from .score.model import ScoreModel, StoredModel, save_model
 from .score.scores import Scored, Scores, WriteScores
 from .score.sketch import Sketch
@@ -52,15 +52,24 @@ from .score.training import (
     survey_step,
     train,
 )
-from .tables.reading import MANIFEST
-from .tables.results import NAME, digests_of, files_of_run, provenance
+from .tables.files import document
+from .tables.results import (
+    DOCUMENTS,
+    GROUPS,
+    MANIFESTS,
+    OUTPUTS,
+    PROVENANCE,
+    ROLLED_UP,
+    SHARDED,
+    THRESHOLDS,
+    digests,
+    earlier_files,
+    provenance,
+    staged,
+)
 from .tables.rows import Rows
 from .tables.writing import (
     check_target,
-    is_unfinished,
-    mark_unfinished,
-    staged,
-    unmark,
     write_atomically,
     write_json,
     write_text,
@@ -214,22 +223,6 @@ def feature_samples(rows: Rows, model: ScoreModel, settings: TransformSettings) 
     return Samples(*(np.where(k, m, mean) for k, m in zip(known, matrices, strict=True)))
 
 
-DOCUMENTS = ("prior.json", "model.punoise", "report.html", NAME)
-THRESHOLDS = ("thresholds.json", "thresholds.tsv")
-SHARDED = ("scores/", "posterior/")
-FORMS = ("parquet", "tsv", "csv")
-MANIFESTS = tuple(f"{name}{MANIFEST}" for name in SHARDED)
-GROUPS = tuple(f"groups.{form}" for form in FORMS)
-ROLLED_UP = tuple(f"{name}.tsv" for name in LEVELS)
-OUTPUTS = (
-    *(f"{name}.{form}" for name in ("scores", "posterior") for form in FORMS),
-    *DOCUMENTS,
-    *THRESHOLDS,
-    *GROUPS,
-    *ROLLED_UP,
-)
-
-
 @dataclass(frozen=True)
 class RunSettings:
     """What the user may fix about a run."""
@@ -267,51 +260,24 @@ def check_targets(out_dir: str, sharded: Rows | None = None) -> None:
         check_target(os.path.join(out_dir, name))
     if sharded is not None:
         for name in SHARDED:
-            check_sharded_target(os.path.join(out_dir, name), sharded)
+            check_sharded_target(os.path.join(out_dir, name, ""), sharded)
 
 
-def earlier_files(out_dir: str) -> list[str]:
-    """The files of an earlier run in a directory, of those that a run may replace."""
-    return files_of_run(out_dir, [*OUTPUTS, *MANIFESTS])
+def run(
+    rows: Rows, settings: RunSettings, engine: Engine, out_dir: str, sharded: bool = False
+) -> RunOutput:
+    """All steps into a directory, whose files change only after every step has succeeded.
 
-
-def run(rows: Rows, settings: RunSettings, engine: Engine, out_dir: str) -> RunOutput:
-    """All steps into a directory, whose files change only once every step has succeeded."""
-    with staged(out_dir) as stage:
-        suffix = f".{settings.table_format}"
-        result = _run(rows, settings, engine, (stage.path, stage.path), suffix)
-        names = sorted(path.name for path in stage.path.iterdir() if path.name[0] != ".")
-        stage.commit(remove=earlier_files(out_dir))
-    return replace(result, files=tuple(names))
-
-
-def run_sharded(rows: Rows, settings: RunSettings, engine: Engine, out_dir: str) -> RunOutput:
-    """All steps into a directory, scores and posteriors as directories of shards, in place."""
-    with staged(out_dir) as stage:
-        before, marked = _manifests(out_dir), is_unfinished(out_dir)
-        mark_unfinished(out_dir, [name.rstrip("/") for name in (*SHARDED, *DOCUMENTS)])
-        try:
-            result = _run(rows, settings, engine, (stage.path, Path(out_dir)), "/")
-        except BaseException:
-            with uninterrupted():
-                if marked or _manifests(out_dir) != before:
-                    abandon(out_dir)
-                unmark(out_dir)
-            raise
-        stage.commit(remove=set(earlier_files(out_dir)) - set(MANIFESTS))
-    thresholds = () if result.thresholds is None else THRESHOLDS
-    groups = () if result.groups is None else GROUPS[:1]
-    return replace(result, files=(*SHARDED, *DOCUMENTS, *thresholds, *groups))
-
-
-def abandon(out_dir: str) -> None:
-    """What is in the directories of shards may be of several runs: let nobody read it as one."""
-    for name in SHARDED:
-        begin(os.path.join(out_dir, name))
-
-
-def _manifests(out_dir: str) -> dict[str, str]:
-    return digests_of(Path(out_dir), MANIFESTS)
+    If sharded, scores and posteriors are directories of shards, which are written in place.
+    """
+    with staged(out_dir, in_place=sharded) as stage:
+        folders = (stage.path, Path(out_dir) if sharded else stage.path)
+        suffix = "/" if sharded else f".{settings.table_format}"
+        result = _run(rows, settings, engine, folders, suffix)
+        obsolete = set(earlier_files(out_dir)) - set(MANIFESTS if sharded else ())
+        names = stage.commit(obsolete=obsolete)
+    shards = [f"{name}/" for name in SHARDED] if sharded else []
+    return replace(result, files=(*shards, *names))
 
 
 def _run(
@@ -345,19 +311,29 @@ def _run(
         by_group.write(of_groups, settings.request.transform.lower_is_positive)
     found = engine.write(step, scored, "posterior", f"{of_tables}/posterior{suffix}")
     execution = {**settings.execution, "seconds": engine.seconds}
-    made_of = provenance(rows, analysis.trained, settings.options, execution)
+    trained = analysis.trained
+    made_of = provenance(
+        rows,
+        counts=trained.counts,
+        columns=trained.columns,
+        score_column=None if trained.learned else trained.columns[0].column,
+        notices=trained.notices,
+        options=settings.options,
+        execution=execution,
+    )
     if thresholds is not None:
-        dataset = prior.sample or made_of["score_column"] or "score"
+        dataset = prior.sample or made_of.score_column or "score"
         for name in THRESHOLDS:
             thresholds.write(str(folder / name), dataset, prior.method)
     by_score = PosteriorCurve.of(calibration, settings.target_alpha, held.at(settings.target_alpha))
-    content = content_of_run(prior, calibration, found.doubtful, made_of, by_score, thresholds)
+    origin = document(made_of)
+    content = content_of_run(prior, calibration, found.doubtful, origin, by_score, thresholds)
     content = replace(content, groups=None if by_group is None else by_group.groups)
     write_text(str(folder / "report.html"), render(content))
-    tables = MANIFESTS if suffix == "/" else [f"{name[:-1]}{suffix}" for name in SHARDED]
-    documents = digests_of(folder, (*DOCUMENTS, *THRESHOLDS, *GROUPS, *ROLLED_UP))
-    made_of["files"] = digests_of(of_tables, tables) | documents
-    write_json(str(folder / NAME), made_of)
+    tables = MANIFESTS if suffix == "/" else [f"{name}{suffix}" for name in SHARDED]
+    documents = digests(folder, (*DOCUMENTS, *THRESHOLDS, *GROUPS, *ROLLED_UP))
+    made_of.files = digests(of_tables, tables) | documents
+    write_json(str(folder / PROVENANCE), document(made_of))
     p = columns["posterior"]
     return RunOutput(analysis, calibration, p, thresholds, rolled_up, content.groups)
 

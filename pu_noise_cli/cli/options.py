@@ -223,11 +223,12 @@ class Common:
 
     def check_files(self) -> None:
         """Stop where an output is an input or another output, or the inputs are of two runs."""
-        from ..tables.writing import check_distinct, check_settled
+        from ..tables.results import check_finished
+        from ..tables.writing import check_distinct
 
         check_distinct(self._files("writes"), self._files("reads"))
         for name in self._files("reads"):
-            check_settled(name)
+            check_finished(name)
 
     def _files(self, use: str) -> Iterator[str]:
         for which in fields(self):

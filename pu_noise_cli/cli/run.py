@@ -104,6 +104,7 @@ def run(given: RunOptions, console: Console) -> None:
     from .. import pipeline
     from ..posterior.groups import check_by
     from ..scale.engine import open_engine
+    from ..tables.results import OUTPUTS
     from ..tables.writing import check_distinct, new_directory
 
     sharded = given.shards or given.dask is not None
@@ -113,7 +114,7 @@ def run(given: RunOptions, console: Console) -> None:
     if sharded and given.table_format != "parquet":
         raise UsageError(f"--format {given.table_format}: shards are Parquet files")
     inputs = (given.labeled, given.unlabeled, given.negatives, given.table)
-    check_distinct([os.path.join(given.out_dir, name) for name in pipeline.OUTPUTS], inputs)
+    check_distinct([os.path.join(given.out_dir, name) for name in OUTPUTS], inputs)
     settings = pipeline.RunSettings(
         given.request(),
         given.table_format,
@@ -134,8 +135,7 @@ def run(given: RunOptions, console: Console) -> None:
             open_engine(given.dask, given.threads, console, given.resume) as engine,
         ):
             pipeline.check_targets(given.out_dir, rows if sharded else None)
-            steps = pipeline.run_sharded if sharded else pipeline.run
-            result = steps(rows, settings, engine, given.out_dir)
+            result = pipeline.run(rows, settings, engine, given.out_dir, sharded)
     except (InputError, EstimationError) as error:
         _write_failure(given, error, console)
         return
@@ -171,16 +171,14 @@ def _tell(result: RunOutput, out_dir: str, console: Console) -> None:
 
 def _write_failure(given: RunOptions, error: PunoiseError, console: Console) -> None:
     """Write prior.json that says why there is no estimate, beside what an earlier run has left."""
-    from .. import pipeline
-    from ..tables.writing import is_unfinished, make_directory, recover, unmark, write_json
+    from ..tables.results import abandon, earlier_files, is_unfinished
+    from ..tables.writing import make_directory, write_json
 
     failed = given.failed_prior(error, console)
     make_directory(given.out_dir)
-    recover(given.out_dir)
-    if is_unfinished(given.out_dir):  # of a run that was killed among its shards
-        pipeline.abandon(given.out_dir)
-        unmark(given.out_dir)
-    if earlier := [name for name in pipeline.earlier_files(given.out_dir) if name != "prior.json"]:
+    if is_unfinished(given.out_dir):  # an earlier run was killed
+        abandon(given.out_dir)
+    if earlier := [name for name in earlier_files(given.out_dir) if name != "prior.json"]:
         failed = failed.noting(f"of an earlier run, not of this one: {', '.join(earlier)}")
         console.say(f"punoise: {failed.notices[-1].message}")
     write_json(os.path.join(given.out_dir, "prior.json"), failed.to_json())

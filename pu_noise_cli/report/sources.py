@@ -20,7 +20,7 @@ from ..score.sketch import Sketch, SketchBuilder
 from ..score.training import check_sizes
 from ..tables.files import read_bytes, read_json
 from ..tables.reading import Table, open_table
-from ..tables.results import check_of_run
+from ..tables.results import check_same_run
 from .charts import Chart
 from .comparison import comparison_charts, render_comparison
 from .content import (
@@ -112,7 +112,8 @@ def read_content(
         document = read_json(provenance)
         given = Provenance.of(provenance, document)
         of_run = [name for name in (scores, prior, posterior) if name is not None]
-        check_of_run(provenance, document.get("files"), of_run)
+        files = document.get("files")
+        check_same_run(provenance, files if isinstance(files, dict) else {}, of_run)
     opened = Scores.open(scores)
     sketch, doubtful = _read_scores(opened, -1.0 if found.labeled_class == "negative" else 1.0)
     sketch, shares, notices = shares_for(found, sketch)

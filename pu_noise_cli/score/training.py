@@ -18,7 +18,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +27,7 @@ from ..errors import InputError, UsageError
 from ..notices import Notice
 from ..numerics import GOLDEN_RATIO, IntArray, splitmix64
 from ..scale.engine import Job, RowsDone, ShareDone
-from ..tables.columns import Encoding, Profiler, isolated_in_column
+from ..tables.columns import ColumnSummary, Encoding, Profiler, isolated_in_column
 from ..tables.reading import Table
 from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, Chunk, LabeledClass, Rows
 from .classifiers import CLASSIFIERS, Fit, Training
@@ -258,7 +257,7 @@ class Trained:
 
     scorer: HonestScorer
     counts: Sequence[int]  # of the rows of each set
-    columns: list[dict[str, Any]]
+    columns: list[ColumnSummary]
     digests: Mapping[str, str]  # SHA-256 of the files of the tables, by path; if wanted
     notices: tuple[Notice, ...]
     discriminating: tuple[str, ...] = ()  # features, see discriminating_features

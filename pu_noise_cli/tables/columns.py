@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from ..errors import InputError, option
 from ..notices import Notice
 from ..numerics import BoolArray, FloatArray, IntArray
+from .files import Count
 from .rows import Chunk, Rows, as_text, shown
 
 # ---- Values
@@ -458,6 +459,17 @@ class Profile:
         self.infinite = self.infinite or later.infinite
 
 
+class ColumnSummary(msgspec.Struct, frozen=True):
+    """What one table has in one column, as provenance.json states it."""
+
+    column: str
+    table: str
+    kind: Kind | None  # None if it has no values
+    values: Count
+    missing: Count
+    levels: Count | None  # distinct texts of a category
+
+
 class Profiler:
     """Profiles all feature columns in one pass over the rows."""
 
@@ -551,23 +563,16 @@ class Profiler:
                 notices.append(Notice("identifier-like-column", message))
         return Encoding(tuple(columns), self.na), notices
 
-    def summary(self) -> list[dict[str, Any]]:
-        """For each column and table: values, missing values and, of text, distinct ones."""
-        summary = []
+    def summary(self) -> list[ColumnSummary]:
+        """One summary for each column and table."""
+        summaries = []
         for name, profiles in self.profiles.items():
             for table, profile in zip(self.tables, profiles, strict=True):
                 kind = "category" if name in self.categorical else profile.kind
-                summary.append(
-                    {
-                        "column": name,
-                        "table": table.name,
-                        "kind": kind,
-                        "values": profile.values,
-                        "missing": profile.missing,
-                        "levels": len(profile.levels) if kind == "category" else None,
-                    }
-                )
-        return summary
+                levels = len(profile.levels) if kind == "category" else None
+                counts = profile.values, profile.missing, levels
+                summaries.append(ColumnSummary(name, table.name, kind, *counts))
+        return summaries
 
     def _kind(self, name: str, profiles: Iterable[Profile]) -> Kind:
         """The one kind that all tables agree on."""

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from .writing import staged, write_table
+from .results import staged
+from .writing import write_table
 
 SEPARATION = 1.81  # between the class means in standard deviations: an AUC of 0.9
 SUBCLASSES = 3  # of the positives, where they are labeled unequally
@@ -70,7 +71,7 @@ def write_simulation(simulation: Simulation, out_dir: str) -> None:
     """
     with staged(out_dir) as stage:
         _write(simulation, str(stage.path))
-        stage.commit()
+        stage.commit(last="truth.csv")
 
 
 def _write(simulation: Simulation, folder: str) -> None:
