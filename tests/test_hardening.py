@@ -25,9 +25,8 @@ import pytest
 from pu_noise_cli.errors import InputError, MachineError, UsageError, of_system, printable
 from pu_noise_cli.score.model import FORMAT, load_model
 from pu_noise_cli.score.sketch import Sketch, load_sketch, save_sketch
-from pu_noise_cli.tables import files
+from pu_noise_cli.tables import files, results, writing
 from pu_noise_cli.tables import reading as tables
-from pu_noise_cli.tables import writing as staging
 from pu_noise_cli.tables.files import write_archive
 
 COMMAND = [sys.executable, "-m", "pu_noise_cli"]
@@ -189,14 +188,14 @@ def test_a_set_is_not_interrupted_in_the_middle(tmp_path):
     program = (
         "import os, signal, sys; from pu_noise_cli.cli import process\n"
         "from pu_noise_cli.errors import Terminated\n"
-        "from pu_noise_cli.tables.writing import staged\n"
+        "from pu_noise_cli.tables.results import staged\n"
         "process.install(); real, folder = os.replace, sys.argv[1]\n"
         "def replace(*names): os.kill(os.getpid(), signal.SIGTERM); real(*names)\n"
         "os.replace = replace\n"
         "try:\n"
         "    with staged(folder) as stage:\n"
         "        for name in ('labeled.csv', 'truth.csv'): (stage.path / name).write_text('new')\n"
-        "        stage.commit()\n"
+        "        stage.commit(last='truth.csv')\n"
         "except Terminated: print('ended', end='')\n"
     )
     for name in ("labeled.csv", "truth.csv"):
@@ -233,7 +232,7 @@ def killed_while_committing(out: Path, tables: list[str], renames: int) -> None:
         f"real, left, out = os.replace, {renames}, {str(out)!r}\n"
         "def replace(source, target):\n"
         "    global left\n"
-        "    if '.punoise-commit' in str(source):\n"
+        "    if '.punoise-' in str(source) and '.punoise-' not in str(target):\n"
         "        left -= 1\n"
         "        if left < 0: os.kill(os.getpid(), signal.SIGKILL)\n"
         "    real(source, target)\n"
@@ -251,7 +250,7 @@ def test_a_run_killed_among_its_renames_is_not_read_as_one(renames, punoise, tab
     killed_while_committing(out, tables, renames)
     read = ["posterior", "--scores", out / "scores.parquet", "--prior", out / "prior.json"]
     result = punoise(*read, "--out", tmp_path / "p.tsv", expect=3)
-    assert "of two runs" in result.err
+    assert "from two runs" in result.err
     few = ("--labeled", tables[1], "--unlabeled", tables[1], "--drop-columns", "none")
     punoise("run", *few, *FAST, "--out-dir", out, expect=3)
     punoise("run", *tables, *FAST, "--out-dir", out, "--seed", "2")
@@ -259,29 +258,36 @@ def test_a_run_killed_among_its_renames_is_not_read_as_one(renames, punoise, tab
     assert not [p for p in out.iterdir() if p.name.startswith(".")]
 
 
-def test_what_was_committed_is_finished(punoise, tables, tmp_path):
+def test_files_of_the_killed_and_the_earlier_run_do_not_stay(punoise, tables, tmp_path):
     out = tmp_path / "out"
     punoise("run", *tables, *FAST, "--out-dir", tmp_path / "new", "--seed", "1")
     punoise("run", *tables, *FAST, "--out-dir", out, "--format", "tsv")
     killed_while_committing(out, tables, 2)
-    staging.recover(str(out))
+    assert not (out / "provenance.json").exists()
+    punoise("run", *tables, *FAST, "--out-dir", out, "--seed", "1")
     names = sorted(path.name for path in (tmp_path / "new").iterdir())
     assert sorted(path.name for path in out.iterdir()) == names
     for name in set(names) - {"provenance.json"}:
         assert (out / name).read_bytes() == (tmp_path / "new" / name).read_bytes()
 
 
-def test_a_plan_from_a_stranger_moves_nothing_else(tmp_path):
-    commit = tmp_path / "out" / staging.COMMIT
-    commit.mkdir(parents=True)
-    (commit / staging.LOCK).touch()
-    (tmp_path / "out" / "thesis.txt").write_text("mine")
-    (tmp_path / "victim").write_text("mine")
-    plan = {"names": ["../../victim", "thesis.txt"], "remove": ["thesis.txt", "../victim"]}
-    (commit / staging.PLAN).write_text(json.dumps(plan))
-    staging.recover(str(tmp_path / "out"))
-    assert (tmp_path / "victim").exists()
-    assert (tmp_path / "out" / "thesis.txt").exists()
+@pytest.mark.parametrize("kind", ["file", "pipe", "link"])
+def test_a_mark_from_a_stranger_is_never_opened(kind, punoise, tables, tmp_path):
+    out = tmp_path / "out"
+    punoise("run", *tables, *FAST, "--out-dir", out)
+    mark, victim = out / results.UNFINISHED, tmp_path / "victim"
+    victim.write_text("mine")
+    if kind == "pipe":
+        os.mkfifo(mark)
+    elif kind == "link":
+        mark.symlink_to(victim)
+    else:
+        mark.write_text('{"names": ["../victim"], "remove": ["../victim"]}')
+    read = ["posterior", "--scores", out / "scores.parquet", "--prior", out / "prior.json"]
+    assert "from two runs" in punoise(*read, "--out", "-", expect=3).err
+    punoise("run", *tables, *FAST, "--out-dir", out)
+    punoise(*read, "--out", "-")
+    assert victim.read_text() == "mine"
 
 
 def test_a_sharded_run_that_was_killed_is_not_read_as_one(punoise, frames, tmp_path):
@@ -290,9 +296,9 @@ def test_a_sharded_run_that_was_killed_is_not_read_as_one(punoise, frames, tmp_p
     pair = ["--labeled", tmp_path / "l.parquet", "--unlabeled", tmp_path / "u.parquet", *FAST]
     out = tmp_path / "out"
     punoise("run", *pair, "--shards", "--out-dir", out)
-    staging.mark_unfinished(str(out), ["scores", "posterior", "prior.json"])
+    (out / results.UNFINISHED).touch()
     read = ["posterior", "--scores", out / "scores/", "--prior", out / "prior.json", "--out", "-"]
-    assert "of two runs" in punoise(*read, expect=3).err
+    assert "from two runs" in punoise(*read, expect=3).err
     punoise("run", *pair, "--shards", "--out-dir", out, "--resume")
     punoise(*read)
 
@@ -305,15 +311,14 @@ def test_the_mark_of_a_killed_run_outlives_one_that_does_not_begin(punoise, fram
     pair = ["--labeled", tmp_path / "l.parquet", "--unlabeled", tmp_path / "u.parquet", *FAST]
     out = tmp_path / "out"
     punoise("run", *pair, "--shards", "--out-dir", out)
-    staging.mark_unfinished(str(out), ["scores", "posterior", "prior.json"])
-    commit = out / staging.COMMIT
-    commit.mkdir()
-    with open(commit / staging.LOCK, "wb") as live:
-        fcntl.flock(live, fcntl.LOCK_EX)
-        result = punoise("run", *pair, "--shards", "--out-dir", out, expect=2)
+    (out / results.UNFINISHED).touch()
+    live = os.open(out, os.O_RDONLY)
+    fcntl.flock(live, fcntl.LOCK_EX)
+    result = punoise("run", *pair, "--shards", "--out-dir", out, expect=2)
+    os.close(live)
     assert "another run writes there" in result.err
     read = ["posterior", "--scores", out / "scores/", "--prior", out / "prior.json", "--out", "-"]
-    assert "of two runs" in punoise(*read, expect=3).err
+    assert "from two runs" in punoise(*read, expect=3).err
 
 
 def test_a_provenance_knows_the_files_of_its_run(punoise, tables, tmp_path):
@@ -324,7 +329,7 @@ def test_a_provenance_knows_the_files_of_its_run(punoise, tables, tmp_path):
     punoise(*report)
     prior = ["estimate-prior", "--scores", out / "scores.parquet", "--seed", "5"]
     punoise(*prior, "--out", out / "prior.json")
-    assert "is not what the run of" in punoise(*report, expect=3).err
+    assert "differs from what the run of" in punoise(*report, expect=3).err
 
 
 def test_leftovers_go_unless_somebody_writes_them(punoise, scores, tmp_path):
@@ -336,10 +341,10 @@ def test_leftovers_go_unless_somebody_writes_them(punoise, scores, tmp_path):
         path.write_text("half")
     for stage in stages:
         stage.mkdir()
-        (stage / staging.LOCK).touch()
+        (stage / results.LOCK).touch()
     import fcntl
 
-    with open(left[1], "rb+") as live, open(stages[1] / staging.LOCK, "rb+") as live_stage:
+    with open(left[1], "rb+") as live, open(stages[1] / results.LOCK, "rb+") as live_stage:
         for file in (live, live_stage):
             fcntl.flock(file, fcntl.LOCK_EX)
         punoise("estimate-prior", "--scores", scores, "--out", target)
@@ -370,7 +375,7 @@ def test_threads_that_write_files_leave_the_umask_alone(tmp_path, monkeypatch):
     before = umask(0o027)
     monkeypatch.setattr(os, "umask", slowly)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: staging.keep_mode(str(file), tmp_path / "new"), range(40)))
+        list(pool.map(lambda _: writing.keep_mode(str(file), tmp_path / "new"), range(40)))
     assert umask(before) == 0o027
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
 

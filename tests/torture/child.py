@@ -20,10 +20,8 @@ ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 def warm_up() -> None:
     """Import all that commands use, without starting any thread, which no child would have."""
 
-    import pu_noise_cli.commands.run
-    import pu_noise_cli.estimation
-    import pu_noise_cli.run
-    import pu_noise_cli.transform.store  # noqa: F401
+    import pu_noise_cli.cli.run
+    import pu_noise_cli.pipeline  # noqa: F401
 
 
 @dataclass(frozen=True)
@@ -78,18 +76,16 @@ class Child:
             import sys
 
             sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
-            from pu_noise_cli.cli import process as cli
-            from pu_noise_cli.cli import process as main
-            from pu_noise_cli.cli import process as signals
+            from pu_noise_cli.cli import process
 
             def command(group: Any) -> object:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
                 return group.main(list(args), prog_name="punoise", standalone_mode=False)
 
-            signals.install()
+            process.install()
             if prepare is not None:
                 prepare()
-            code = main.exit_code(lambda: command(cli.cli))
+            code = process.exit_code(lambda: command(process.cli))
         except BaseException:
             import traceback
 

@@ -65,7 +65,7 @@ READERS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = {
         ),
     ),
     "model": (
-        *(("networks.model", "logistic.model", "boosting.model", "forest.model", "groups.model"),),
+        ("networks.model", "logistic.model", "groups.model"),
         (
             ("score", "--model", "{}", "--table", "unlabeled.csv", "--id-column", "id"),
             ("score", "--model", "{}", "--table", "unlabeled.csv", "--set", "unlabeled"),

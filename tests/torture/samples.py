@@ -37,7 +37,7 @@ def make(folder: Path) -> None:
         packed = gzip.compress(text.replace(",", "\t").encode(), mtime=0)
         (folder / f"{name}.tsv.gz").write_bytes(packed)
     rule = {"schema": "punoise.evidence/1", "levels": [{"name": "strong", "lr": 20}]}
-    shipped = Path(__file__).parents[2] / "pu_noise_cli" / "rules" / "acmg.json"
+    shipped = Path(__file__).parents[2] / "pu_noise_cli" / "evidence" / "acmg.json"
     (folder / "rule.json").write_bytes(shipped.read_bytes())
     (folder / "own.json").write_text(json.dumps(rule))
     columns = ("--id-column", "id", "--drop-columns", "g")
@@ -48,7 +48,7 @@ def make(folder: Path) -> None:
     lines = ["id\tset\tscore", *("\t".join(map(str, row.values())) for row in scores)]
     (folder / "scores.tsv").write_text("\n".join(lines) + "\n")
     must(folder, "sketch", "--scores", "scores.tsv", "--out", "all.sketch")
-    for kind in ("networks", "logistic", "boosting", "forest"):
+    for kind in ("networks", "logistic"):
         more = ("-q", "--threads", "1", "--classifier", kind)
         must(folder, "train", *more, *PAIR, *columns, "--out", f"{kind}.model")
     groups = ("--id-column", "id", "--group-column", "g", "--max-train-rows", "100")

@@ -27,7 +27,7 @@ class Writer:
     args: tuple[str, ...]
     outputs: tuple[str, ...]
     vary: tuple[tuple[str, ...], tuple[str, ...]]
-    is_set: bool = False  # the outputs must be of one run
+    last: str | None = None  # the outputs must be of one run, unless this file is missing
 
 
 SEEDS = (("--seed", "1"), ("--seed", "2"))
@@ -35,15 +35,15 @@ ALPHAS = (("--alpha", "0.2"), ("--alpha", "0.3"))
 RUN_FILES = ("scores.parquet", "posterior.parquet", "prior.json", "model.punoise", "report.html")
 SHARDED = ("prior.json", "model.punoise", "report.html")
 WRITERS = {
-    "run": Writer(("run", *LEARN, *PAIR, "--out-dir", "out"), RUN_FILES, SEEDS, is_set=True),
+    "run": Writer(("run", *LEARN, *PAIR, "--out-dir", "out"), RUN_FILES, SEEDS, "provenance.json"),
     "run --shards": Writer(
-        ("run", *LEARN, *TABLES, "--shards", "--out-dir", "out"), SHARDED, SEEDS, is_set=True
+        ("run", *LEARN, *TABLES, "--shards", "--out-dir", "out"), SHARDED, SEEDS, "provenance.json"
     ),
     "simulate": Writer(
         ("simulate", "--n-labeled", "300", "--n-unlabeled", "300", "--out-dir", "out"),
         ("labeled.csv", "unlabeled.csv", "truth.csv"),
         SEEDS,
-        is_set=True,
+        "truth.csv",
     ),
     "transform": Writer(("transform", *LEARN, *PAIR, "--out", "out/s.tsv"), ("s.tsv",), SEEDS),
     "train": Writer(("train", *LEARN, *PAIR, "--out", "out/m"), ("m",), SEEDS),
@@ -58,14 +58,14 @@ WRITERS = {
         ("r.html",),
         (
             ("--prior", "prior.json"),
-            ("--prior", "run/prior.json", "--posterior", "posterior.parquet"),
+            ("--prior", "prior.json", "--provenance", "provenance.json"),
         ),
     ),
     "sketch": Writer(("sketch", "--out", "out/s"), ("s",), (SCORED, ("--scores", "scores.tsv"))),
     "score": Writer(
         ("score", "-q", "--table", "unlabeled.csv", "--out", "out/s.csv.gz"),
         ("s.csv.gz",),
-        (("--model", "networks.model"), ("--model", "forest.model")),
+        (("--model", "networks.model"), ("--model", "logistic.model")),
     ),
 }
 
@@ -136,8 +136,8 @@ class Stops:
             return f"left behind: {hidden}"
         if found in (old, new):
             return None
-        if writer.is_set:
-            refused = any(mark in hidden for mark in (".punoise-commit", ".punoise-unfinished"))
+        if writer.last is not None:
+            refused = ".punoise-unfinished" in hidden
             return None if refused else f"mixed: {sorted(found)} of {sorted(new)}"
         return "torn"
 
