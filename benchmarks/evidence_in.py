@@ -29,9 +29,9 @@ from accuracy import markdown
 from scipy.stats import beta as beta_law
 from scipy.stats import norm
 
-from pu_noise_cli.audit.verdicts import Verified, allot, stratify, width_foreseen
+from pu_noise_cli.audit.verdicts import Verified, allot, expected_width, stratify
 from pu_noise_cli.posterior.calibration import calibrate
-from pu_noise_cli.prior.auto import LEVEL, Evidence, believed
+from pu_noise_cli.prior.auto import LEVEL, Evidence, believe
 from pu_noise_cli.prior.base import ESTIMATORS, Settings, Shares
 from pu_noise_cli.prior.negatives import Mixture
 from pu_noise_cli.score.sketch import Sketch
@@ -60,14 +60,14 @@ def audited(
     share = np.bincount(stratum, rows * posterior) / sizes
     positive, found = np.bincount(stratum[cells], y, len(due)).astype(int), []
     for n in SIZES:
-        announced = width_foreseen(n, due, sizes, share)
+        announced = expected_width(n, due, sizes, share)
         checked = allot(n, due, sizes)
         for _ in range(AUDITS):
             verified = Verified(
                 sizes, checked, rng.hypergeometric(positive, sizes - positive, checked)
             )
             at_random = rng.hypergeometric(y.sum(), (~y).sum(), min(n, len(y)))
-            low, high = verified.interval
+            low, high = verified.interval()
             found.append(
                 {
                     "rows": n,
@@ -75,7 +75,7 @@ def audited(
                     "width": high - low,
                     "at random": exact_width(at_random, min(n, len(y))),
                     "announced": announced / (high - low) - 1,
-                    "error": abs(verified.estimate - y.mean()),
+                    "error": abs(verified.estimate() - y.mean()),
                 }
             )
     return found
@@ -152,7 +152,7 @@ def informed(
     ):
         evidence = Evidence.of(sketch)
         for of, known in ((name, None), (f"{name}, β", beta)):  # as `auto` does it
-            belief, _, _ = believed(sketch, Settings(beta=known), evidence)
+            belief, _, _ = believe(sketch, Settings(beta=known), evidence)
             (low, high), _ = belief.interval(LEVEL)
             found[f"error {of}"] = abs(float(belief.alphas(np.array([0.5]))[0]) - alpha)
             found[f"width {of}"] = high - low

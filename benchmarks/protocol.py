@@ -157,7 +157,6 @@ def arguments(description: str) -> argparse.ArgumentParser:
     parser.add_argument("--repeats", type=int, default=50, help="of each row (50 as in the paper)")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--also", nargs="*", default=[], choices=list(ESTIMATORS), metavar="METHOD")
-    parser.add_argument("--elbow", default="robust", choices=["robust", "authors"])
     parser.add_argument("--results", type=Path, default=HERE / "results")
     return parser
 

@@ -30,11 +30,9 @@ def work(
     methods: list[str],
     data: Path,
     classifier: str,
-    elbow: str,
 ) -> dict[str, float]:
     """One repeat of one row."""
-    settings = Settings(elbow=elbow)
-    return protocol.errors_on_real_data(row, repeat, methods, data, classifier, settings)
+    return protocol.errors_on_real_data(row, repeat, methods, data, classifier, Settings())
 
 
 def main(table: str = "table1", columns: dict[str, str] = COLUMNS) -> None:
@@ -45,13 +43,7 @@ def main(table: str = "table1", columns: dict[str, str] = COLUMNS) -> None:
     found = protocol.run(
         options.results / f"{name(table, options)}.partial.jsonl",
         [(label, repeat, rows[label]) for label in rows for repeat in range(options.repeats)],
-        partial(
-            work,
-            methods=methods,
-            data=options.data,
-            classifier=options.classifier,
-            elbow=options.elbow,
-        ),
+        partial(work, methods=methods, data=options.data, classifier=options.classifier),
         options.processes,
     )
     lines = [
@@ -67,13 +59,13 @@ def main(table: str = "table1", columns: dict[str, str] = COLUMNS) -> None:
         for beta in dict.fromkeys(line.cells[2] for line in lines)
     }
     text = protocol.markdown(["data", "α", "β"], lines, groups)
-    title += f", {options.repeats} repeats, {options.classifier}, {options.elbow} elbow"
+    title += f", {options.repeats} repeats, {options.classifier}, robust elbow"
     protocol.report(options.results / f"{name(table, options)}.md", title, protocol.NOTE + text)
 
 
 def name(table: str, options: argparse.Namespace) -> str:
     """Of the results of these options."""
-    return "-".join([table, options.classifier, options.elbow, *options.also])
+    return "-".join([table, options.classifier, "robust", *options.also])
 
 
 if __name__ == "__main__":

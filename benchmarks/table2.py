@@ -30,13 +30,12 @@ def work(
     *,
     methods: list[str],
     laplace: str,
-    elbow: str,
 ) -> dict[str, float]:
     """One repeat of one row."""
     rng = np.random.default_rng([repeat, *label.encode()])
     draw = protocol.univariate(row, n_labeled, laplace, rng)
     sketch = Sketch.from_samples(draw.labeled, draw.unlabeled)
-    return protocol.errors(draw, sketch, methods, Settings(elbow=elbow))
+    return protocol.errors(draw, sketch, methods, Settings())
 
 
 def main() -> None:
@@ -51,8 +50,8 @@ def main() -> None:
         for row in protocol.paper("table2")
     }
     tasks = [(c, repeat, *cells[c]) for c in cells for repeat in range(options.repeats)]
-    job = partial(work, methods=methods, laplace=options.laplace, elbow=options.elbow)
-    name = "-".join(["table2", options.laplace, options.elbow, *options.also])
+    job = partial(work, methods=methods, laplace=options.laplace)
+    name = "-".join(["table2", options.laplace, "robust", *options.also])
     found = protocol.run(options.results / f"{name}.partial.jsonl", tasks, job, options.processes)
     lines = {
         label: protocol.Line(
@@ -77,7 +76,7 @@ def main() -> None:
         }
     header = ["family", "Δμ", "α", "β", "labeled"]
     text = protocol.markdown(header, list(lines.values()), groups)
-    title = f"Table 2, {options.repeats} repeats, {options.laplace} Laplaces, {options.elbow} elbow"
+    title = f"Table 2, {options.repeats} repeats, {options.laplace} Laplaces, robust elbow"
     protocol.report(options.results / f"{name}.md", title, protocol.NOTE + text)
 
 

@@ -201,7 +201,7 @@ def estimate(
         threads=threads,
         only_to_learn=() if group_column is None else ("group_column",),
     )
-    estimation = Settings(beta=beta, seed=seed, labeled_negatives=turned)
+    estimation = Settings(beta=beta, seed=seed)
     request = Request(settings, estimation, method, sample)
     return _estimated(rows, request, given, keep_columns)
 

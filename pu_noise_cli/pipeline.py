@@ -25,7 +25,7 @@ from .posterior.bounds import Bounds, GatherGroups, GroupCopies, bounds
 from .posterior.calibration import Calibration
 from .posterior.groups import GroupPosteriors, Groups, WriteGroupPosteriors, estimate_groups
 from .posterior.table import PosteriorRequest, WritePosteriors, posterior_columns
-from .prior.base import Samples, Settings, Shares
+from .prior.base import Samples, Settings
 from .prior.document import Prior
 from .prior.estimation import DEFAULT_METHOD, estimate_prior, needs_features, stated_prior
 from .proteomics.levels import PSMS, WriteMatchPosteriors, calibrated, roll_up, write_levels
@@ -84,7 +84,7 @@ class Request:
     estimation: Settings
     method: str = DEFAULT_METHOD
     sample: str | None = None
-    stated: Shares | None = None  # the user's own α and β, which are then not estimated
+    stated: Prior | None = None  # the user's own α and β, which are then not estimated
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,14 @@ def analyse(
     if matches is not None:
         notices += check_decoys(matches, trained.discriminating)
     if request.stated is not None:
-        seed, sample = request.estimation.seed, request.sample
-        prior = stated_prior(sketch, request.stated, seed, sample, notices, trained.learned)
+        prior = stated_prior(
+            sketch,
+            request.stated,
+            seed=request.estimation.seed,
+            sample=request.sample,
+            notices=notices,
+            learned=trained.learned,
+        )
         return Analysis(trained, sketch, prior, matches)
     samples = None
     if needs_features(request.method):
@@ -128,7 +134,7 @@ def analyse(
             sample=request.sample,
             notices=notices,
             learned=trained.learned,
-            competed=matches is not None,
+            best_only=matches is not None,
         )
     return Analysis(trained, sketch, prior, matches)
 
@@ -220,7 +226,8 @@ def feature_samples(rows: Rows, model: ScoreModel, settings: TransformSettings) 
     known = [~np.isnan(matrix) for matrix in matrices]
     total = sum(np.where(k, m, 0).sum(0) for k, m in zip(known, matrices, strict=True))
     mean = total / np.maximum(sum(k.sum(0) for k in known), 1)
-    return Samples(*(np.where(k, m, mean) for k, m in zip(known, matrices, strict=True)))
+    labeled, unlabeled = (np.where(k, m, mean) for k, m in zip(known, matrices, strict=True))
+    return Samples(labeled, unlabeled)
 
 
 @dataclass(frozen=True)

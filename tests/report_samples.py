@@ -12,12 +12,14 @@ from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.notices import Notice
 from pu_noise_cli.posterior.calibration import Calibration, calibrate
-from pu_noise_cli.prior.base import Settings, Shares
+from pu_noise_cli.prior import document
+from pu_noise_cli.prior.base import Settings
 from pu_noise_cli.prior.document import Prior, shares_for
 from pu_noise_cli.prior.estimation import estimate_prior, failed_prior, stated_prior
 from pu_noise_cli.report.content import (
@@ -108,14 +110,13 @@ def prior(found: Sketch, method: str = "auto", sample: str | None = None) -> Pri
 
 @cache
 def prior_of_decoys() -> Prior:
-    return estimate_prior(decoys(), "auto", Settings(labeled_negatives=True))
+    return estimate_prior(replace(decoys(), labeled_class="negative"), "auto", Settings())
 
 
 def stated(found: Sketch, alpha: float, beta: float, labeled_negatives: bool = False) -> Prior:
     """A prior of the user's own."""
-    if labeled_negatives:
-        found, beta = replace(found, labeled_class="negative"), 1 - beta
-    return stated_prior(found, Shares(alpha, beta), 0, None, ())
+    prior = document.stated(alpha, beta, "negative" if labeled_negatives else "positive")
+    return stated_prior(found, prior)
 
 
 def failed(message: str = "labeled.csv: the table has no rows") -> Prior:
@@ -172,11 +173,12 @@ def content(names: tuple[str, ...] = ("gene 1", "gene 2"), method: str = "auto")
     found = sketch()
     known = prior(found, method, names[0])
     notices = tuple(Notice("few-rows", n) for n in names[:8])
-    answer = known.answer
-    if answer.assumed is not None:
-        answer = replace(answer, assumed=answer.assumed | {"words": " ".join(names)})
+    assumed = known.assumed
+    if assumed is not None:
+        assumed = msgspec.structs.replace(assumed, words=" ".join(names))
+    known = msgspec.structs.replace(known, notices=notices, assumed=assumed)
     return replace(
-        content_of(found, replace(known, notices=notices, answer=answer)),
+        content_of(found, known),
         suspicious=tuple(SuspiciousLabel(i, n, 0.1, 0.2) for i, n in enumerate(names, start=1)),
         provenance=Provenance.of("provenance.json", provenance_json(names)),
         sources=tuple(InputFile(n, "1e" * 32) for n in names),

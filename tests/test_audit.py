@@ -11,7 +11,7 @@ import pytest
 from conftest import validated
 from scipy.stats import beta as beta_law
 
-from pu_noise_cli.audit.verdicts import STRATA, Verified, allot, stratify, width_foreseen
+from pu_noise_cli.audit.verdicts import STRATA, Verified, allot, expected_width, stratify
 
 
 def counts(*rows: tuple[int, int, int]) -> Verified:
@@ -23,7 +23,7 @@ def counts(*rows: tuple[int, int, int]) -> Verified:
 
 @pytest.mark.parametrize(("k", "n"), [(0, 50), (1, 50), (20, 100), (100, 100)])
 def test_one_stratum_gives_the_exact_binomial_interval(k, n):
-    low, high = counts((1000, n, k)).interval
+    low, high = counts((1000, n, k)).interval()
     assert low == pytest.approx(beta_law.ppf(0.025, k, n - k + 1) if k else 0, abs=1e-4)
     assert high == pytest.approx(beta_law.ppf(0.975, k + 1, n - k) if k < n else 1, abs=1e-4)
 
@@ -35,23 +35,23 @@ def test_several_strata_give_the_quantiles_of_a_sum_of_betas():
     drawn = rng.beta(counted * k + 1 / 3, counted * (n - k), (200_000, 3))
     high = np.quantile(drawn @ rows / rows.sum(), 0.975)
     verified = Verified(rows, n, k)
-    assert verified.interval[1] == pytest.approx(high, abs=5e-4)
-    assert verified.interval[0] < verified.estimate < verified.interval[1]
+    assert verified.interval()[1] == pytest.approx(high, abs=5e-4)
+    assert verified.interval()[0] < verified.estimate() < verified.interval()[1]
     draws = verified.draws(200)
-    assert draws.mean() == pytest.approx(verified.estimate, abs=1e-3)
+    assert draws.mean() == pytest.approx(verified.estimate(), abs=1e-3)
     assert (np.diff(draws) >= 0).all()
 
 
 def test_a_stratum_without_verdicts_may_be_anything():
-    low, high = counts((500, 50, 0), (500, 0, 0)).interval
+    low, high = counts((500, 50, 0), (500, 0, 0)).interval()
     assert low == 0
     assert high > 0.5
 
 
 @pytest.mark.filterwarnings("error")
 def test_a_stratum_that_lost_its_rows_says_nothing():
-    low, high = counts((500, 50, 20), (0, 0, 0), (500, 50, 30)).interval
-    assert (low, high) == pytest.approx(counts((500, 50, 20), (500, 50, 30)).interval, abs=0.01)
+    low, high = counts((500, 50, 20), (0, 0, 0), (500, 50, 30)).interval()
+    assert (low, high) == pytest.approx(counts((500, 50, 20), (500, 50, 30)).interval(), abs=0.01)
 
 
 @pytest.mark.ci
@@ -69,11 +69,11 @@ def test_the_interval_covers_whether_or_not_the_model_is_right(alpha, n):
         rows = np.bincount(stratum)
         checked = allot(n, due, rows)
         positive = [rng.permutation(y[stratum == h])[:k].sum() for h, k in enumerate(checked)]
-        low, high = Verified(rows, checked, np.array(positive)).interval
+        low, high = Verified(rows, checked, np.array(positive)).interval()
         covered.append(low <= y.mean() <= high)
         widths.append(high - low)
         share = np.bincount(stratum, y) / rows
-        foreseen.append(width_foreseen(n, due, rows, share))
+        foreseen.append(expected_width(n, due, rows, share))
     assert 0.92 <= np.mean(covered) <= 0.996
     assert np.median(np.abs(np.array(foreseen) / widths - 1)) < 0.25
 

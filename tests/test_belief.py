@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 from pathlib import Path
 
 import conftest
@@ -128,8 +127,8 @@ def test_purity_lifts_the_lower_end(sketch):
     lows = [auto(sketch, purity=purity).alpha_ci[0] for purity in (0, 0.3, 0.7)]
     assert lows == sorted(lows)
     assert lows[0] < 0.05 < lows[1] < 0.2
-    assert auto(sketch, purity=0).assumed["purity"] == 0
-    assert auto(sketch).assumed["purity"] == 0.3
+    assert auto(sketch, purity=0).assumed.purity == 0
+    assert auto(sketch).assumed.purity == 0.3
 
 
 def test_purity_says_nothing_of_scores_that_tell_nothing():
@@ -144,9 +143,8 @@ def test_ranges_narrow_the_interval_and_say_so(sketch):
     assert known.beta_ci[0] >= 0.85
     assert np.ptp(known.alpha_ci) < np.ptp(plain.alpha_ci)
     assert not known.notices
-    assert known.assumed["alpha_between"] == [0.15, 0.3]
-    assert "alpha is between 0.15 and 0.3 and beta is between 0.85 and 1" in known.assumed["words"]
-    json.dumps(known.assumed)
+    assert known.assumed.alpha_between == (0.15, 0.3)
+    assert "alpha is between 0.15 and 0.3 and beta is between 0.85 and 1" in known.assumed.words
 
 
 def test_a_range_may_be_one_share(sketch):
@@ -185,8 +183,8 @@ def test_a_purity_that_contradicts_a_range_is_not_assumed():
     estimate = auto(few, alpha_between=(0.001, 0.004))
     assert [notice.code for notice in estimate.notices] == ["assumption-contradicted"]
     assert "at least 0.3 of the unlabeled rows" in estimate.notices[0].message
-    assert estimate.assumed["purity"] == 0
-    assert "unlabeled rows" not in estimate.assumed["words"]
+    assert estimate.assumed.purity == 0
+    assert "unlabeled rows" not in estimate.assumed.words
     assert 0.001 <= estimate.alpha_ci[0] < estimate.alpha_ci[1] <= 0.004
 
 

@@ -12,7 +12,7 @@ from pu_noise_cli.prior.base import ESTIMATORS, Estimate, Samples, Settings
 from pu_noise_cli.score.sketch import Sketch
 
 # those that count matches need as many labeled rows as there are unlabeled ones of their class
-METHODS = [name for name, method in ESTIMATORS.items() if method.needs != "matches"]
+METHODS = [name for name, method in ESTIMATORS.items() if method.needs != "best scores"]
 NOISE_FREE = {"alphamax", "elkan-noto"}  # they take the labeled rows as clean
 TOLERANCE = {"elkan-noto": 0.3, "alphamax-nm": 0.1}  # biased by overlap, and by wide bins
 

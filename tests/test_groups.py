@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,9 @@ def genes(
 def pooled(frame: pd.DataFrame, labeled_negatives: bool = False) -> dict[str, tuple[float, ...]]:
     """α and its interval, and the shift, of each gene and of OTHER."""
     sketch = Sketch.from_rows(frame.s.to_numpy(), frame.known.to_numpy(np.int8))
-    prior = estimate_prior(sketch, "auto", Settings(labeled_negatives=labeled_negatives))
+    if labeled_negatives:
+        sketch = replace(sketch, labeled_class="negative")
+    prior = estimate_prior(sketch, "auto", Settings())
     sketch, shares, _ = shares_for(prior, sketch)
     calibration = calibrate(sketch, shares)
     bins = Bins.of(calibration)

@@ -72,9 +72,9 @@ def test_small_shares_need_no_assumption_on_the_top():
     """Without negatives the default purity is wrong here, and the interval misses."""
     found = ESTIMATORS["auto"].estimate(three(1, 0.02, 0.75, 1000), Settings())
     assert found.alpha_ci[0] <= 0.02 <= found.alpha_ci[1]
-    assert found.assumed["purity"] == 0
+    assert found.assumed.purity == 0
     insisted = ESTIMATORS["auto"].estimate(three(1, 0.02, 0.75, 1000), Settings(purity=0.3))
-    assert insisted.assumed["purity"] > 0
+    assert insisted.assumed.purity > 0
 
 
 @pytest.mark.ci
@@ -348,9 +348,9 @@ def test_labeled_negatives_are_the_mirror_image_of_labeled_positives():
     rng = np.random.default_rng(9)
     labeled, unlabeled = scores(rng, 2000, 1), scores(rng, 5000, 0.3)
     as_positives = Sketch.from_samples(labeled, unlabeled)
-    as_negatives = Sketch.from_samples(-labeled, -unlabeled)
+    as_negatives = replace(Sketch.from_samples(-labeled, -unlabeled), labeled_class="negative")
     plain = estimate_prior(as_positives, "bound", Settings())
-    turned = estimate_prior(as_negatives, "bound", Settings(labeled_negatives=True))
+    turned = estimate_prior(as_negatives, "bound", Settings())
     assert turned.answer.alpha == pytest.approx(1 - plain.answer.alpha)
     assert turned.answer.beta == pytest.approx(plain.answer.beta)
     assert turned.auc == pytest.approx(plain.auc)
@@ -369,7 +369,8 @@ def test_labeled_negatives_are_the_mirror_image_of_labeled_positives():
 def test_labeled_negatives_give_the_share_of_positives(alpha):
     rng = np.random.default_rng(10)
     sketch = Sketch.from_samples(rng.normal(size=3000), scores(rng, 5000, alpha) + 0.0)
-    found = estimate_prior(sketch, "auto", Settings(beta=1.0, labeled_negatives=True)).answer
+    sketch = replace(sketch, labeled_class="negative")
+    found = estimate_prior(sketch, "auto", Settings(beta=1.0)).answer
     assert found.alpha_ci[0] - 0.01 <= alpha <= found.alpha_ci[1] + 0.01
     assert found.alpha == pytest.approx(alpha, abs=0.08)
     assert found.draws == tuple(sorted(found.draws))
@@ -433,11 +434,11 @@ def test_of_labeled_negatives_beta_bounds_the_share_of_negatives(punoise, tmp_pa
 
 
 def test_labeled_negatives_and_known_ones_do_not_go_together():
-    sketch = three(0, 0.2, 0.9)
+    sketch = replace(three(0, 0.2, 0.9), labeled_class="negative")
     with pytest.raises(UsageError, match="cannot be combined"):
-        estimate_prior(sketch, "auto", Settings(labeled_negatives=True))
+        estimate_prior(sketch, "auto", Settings())
     with pytest.raises(UsageError, match="cannot be combined"):
-        calibrate(replace(sketch, labeled_class="negative"), Shares(0.8, 0.0))
+        calibrate(sketch, Shares(0.8, 0.0))
 
 
 @pytest.fixture
@@ -504,7 +505,7 @@ def test_new_rows_are_scored_by_a_model_that_knows_what_labels_say(punoise, of_d
     # text says nothing of labels, but what it is calibrated by does
     punoise("score", "--model", model, "--table", new, "--out", tmp_path / "new.tsv")
     error = punoise("posterior", "--scores", tmp_path / "new.tsv", *stated, expect=2).err
-    assert "say --labeled-are negatives" in error
+    assert "--labeled-are negatives" in error
     said = ("--labeled-are", "negatives")
     punoise("posterior", "--scores", tmp_path / "new.tsv", *stated, *said)
     assert (tmp_path / "p.tsv").read_bytes() == right

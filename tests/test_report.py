@@ -16,6 +16,7 @@ import pytest
 import report_samples as samples
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as changed
 from report_samples import Outline, data_of
 
 from pu_noise_cli.cli import process as cli
@@ -23,8 +24,9 @@ from pu_noise_cli.errors import InputError
 from pu_noise_cli.notices import KINDS, Notice
 from pu_noise_cli.posterior.table import TARGET_ALPHA, DoubtfulRows
 from pu_noise_cli.prior.base import Settings
-from pu_noise_cli.prior.document import OTHER_ROWS, Prior
+from pu_noise_cli.prior.document import Prior, parse_prior
 from pu_noise_cli.prior.estimation import estimate_prior
+from pu_noise_cli.prior.summary import certainty, summarize_prior
 from pu_noise_cli.report import content as text
 from pu_noise_cli.report.charts import NO_ESTIMATE, REPORT, ForestLine, distributions, forest
 from pu_noise_cli.report.comparison import comparison_charts, render_comparison
@@ -123,9 +125,9 @@ def test_scores_that_tell_nothing_make_nothing_certain_or_likely():
 
 def test_console_and_report_say_the_same_of_what_is_certain():
     prior = samples.prior(samples.sketch())
-    assert [" ".join(re.findall("[a-z]{3,}", text)) for text in prior.certainty().values()] == [
+    assert [" ".join(re.findall("[a-z]{3,}", text)) for text in certainty(prior).values()] == [
         " ".join(re.findall("[a-z]{3,}", text.replace("α", "alpha").replace("β", "beta")))
-        for text in prior.certainty(REPORT).values()
+        for text in certainty(prior, REPORT).values()
     ]
 
 
@@ -161,16 +163,16 @@ def test_scores_that_separate_little_are_drawn_at_the_purity_that_is_assumed_of_
     rng = np.random.default_rng(0)
     weak = Sketch.from_samples(rng.normal(0.25, 1, 2000), rng.normal(0, 1, 5000))
     prior = samples.prior(weak)
-    assert prior.answer.assumed["purity"] < 0.29
+    assert prior.answer.assumed.purity < 0.29
     (chart,) = sample_charts(samples.content_of(weak, prior))["assumption"]
-    assert chart.rows[3]["purity"] == pytest.approx(prior.answer.assumed["purity"], rel=1e-5)
+    assert chart.rows[3]["purity"] == pytest.approx(prior.answer.assumed.purity, rel=1e-5)
     assert len(chart.rows) == 10
 
 
 def test_a_contradicted_purity_is_not_marked_as_assumed():
     prior = samples.prior(samples.sketch())
     notice = Notice("assumption-contradicted", "the scores contradict it")
-    content = samples.content_of(samples.sketch(), replace(prior, notices=(notice,)))
+    content = samples.content_of(samples.sketch(), changed(prior, notices=(notice,)))
     (chart,) = sample_charts(content)["assumption"]
     assert not any("data" in layer for layer in chart.spec()["layer"])
     said = Outline(render(content)).text
@@ -180,11 +182,11 @@ def test_a_contradicted_purity_is_not_marked_as_assumed():
 def test_there_is_no_chart_of_what_is_not_assumed_or_not_known():
     found = samples.sketch()
     prior = samples.prior(found)
-    few = prior.answer.assumed | {"sensitivity": prior.answer.assumed["sensitivity"][:2]}
+    few = changed(prior.assumed, sensitivity=prior.assumed.sensitivity[:2])
     for known in (
         samples.prior(found, "msgmm"),
-        replace(prior, answer=replace(prior.answer, assumed=few)),
-        replace(prior, n_labeled=5),  # of other rows
+        changed(prior, assumed=few),
+        changed(prior, n_labeled=5),  # of other rows
     ):
         page = render(samples.content_of(found, known))
         assert 'id="assumption"' not in page
@@ -195,14 +197,21 @@ def test_the_whole_assumption_stands_in_the_provenance():
     prior = samples.prior(samples.sketch())
     page = render(samples.content_of(samples.sketch(), prior))
     section = page.split('<section id="provenance"')[1].split("</section>")[0]
-    assert prior.answer.assumed["words"] in section
+    assert prior.answer.assumed.words in section
+
+
+def with_alpha(prior: Prior, alpha: float, interval: tuple[float, float]) -> Prior:
+    """The prior with another α, of the answer and of `auto`."""
+    estimates = tuple(
+        changed(e, alpha=alpha, alpha_ci=interval) if e.method == "auto" else e
+        for e in prior.estimates
+    )
+    return changed(prior, alpha=alpha, alpha_ci=interval, estimates=estimates)
 
 
 def test_a_lower_end_that_is_next_to_nothing_is_shown_as_nothing():
     content = samples.content(method="all")
-    answer = replace(content.answer, alpha=0.1, alpha_ci=(0.0049, 0.2))
-    estimates = content.prior.estimates | {"auto": answer}
-    known = replace(content.prior, answer=answer, estimates=estimates)
+    known = with_alpha(content.prior, 0.1, (0.0049, 0.2))
     page = render(replace(content, prior=known))
     assert "0.0049" not in page.split("</main>")[0]
     assert "0.49\u00a0%" not in page
@@ -212,16 +221,14 @@ def test_a_lower_end_that_is_next_to_nothing_is_shown_as_nothing():
     assert "0.1000 [0, 0.2000]" in said
     drawn = {row["label"]: row for row in data_of(page)["methods-alpha"]["spec"]["data"]["values"]}
     assert drawn["auto"]["low"] == 0
-    seen = replace(answer, alpha_ci=(0.0051, 0.2))
-    assert "0.51\u00a0% to" in render(replace(content, prior=replace(known, answer=seen)))
+    seen = changed(known, alpha_ci=(0.0051, 0.2))
+    assert "0.51\u00a0% to" in render(replace(content, prior=seen))
 
 
 def test_a_sharp_interval_of_a_small_share_is_shown_as_it_is():
     content = samples.content()
-    rare = replace(content.answer, alpha=0.0038, alpha_ci=(0.0033, 0.0044))
-    estimates = content.prior.estimates | {"auto": rare}
-    known = replace(content.prior, answer=rare, estimates=estimates)
-    assert any("0.0038 [0.0033, 0.0044]" in line for line in known.summary())
+    known = with_alpha(content.prior, 0.0038, (0.0033, 0.0044))
+    assert any("0.0038 [0.0033, 0.0044]" in line for line in summarize_prior(known))
     said = Outline(render(replace(content, prior=known))).text
     assert "95 % interval 0.33 % to 0.44 %" in said
     assert "about 4 positives, between 3 and 4" in said
@@ -239,7 +246,7 @@ def test_a_warning_comes_with_its_meaning_and_remedy():
 
 def test_a_warning_of_another_version_is_shown_all_the_same():
     content = samples.content()
-    known = replace(content.prior, notices=(Notice("of-tomorrow", "the moon is full"),))
+    known = changed(content.prior, notices=(Notice("of-tomorrow", "the moon is full"),))
     for page in (
         render(replace(content, prior=known, provenance=None)),
         render_comparison([samples.Sample("a", known)]),
@@ -286,7 +293,7 @@ print(json.dumps(sorted(KINDS)))
 def test_comfort_is_given_only_where_the_intervals_allow_it(alpha, interval, beta_ci, calm):
     content = samples.content()
     answer = replace(content.answer, alpha=alpha, alpha_ci=interval, beta=0.9, beta_ci=beta_ci)
-    known = replace(content.prior, answer=answer, notices=())
+    known = changed(content.prior, answer=answer, notices=())
     page = render(replace(content, prior=known, provenance=None))
     section = page.split('<section id="warnings"')[1].split("</section>")[0]
     assert ("nothing unusual" in section) == calm
@@ -301,7 +308,7 @@ def test_no_comfort_is_given_beside_a_warning(code):
     assert code in KINDS
     content = samples.content()
     answer = replace(content.answer, alpha=0.3, alpha_ci=(0.25, 0.35), beta_ci=(0.85, 0.95))
-    known = replace(content.prior, answer=answer, notices=(Notice(code, "it is so"),))
+    known = changed(content.prior, answer=answer, notices=(Notice(code, "it is so"),))
     page = render(replace(content, prior=known, provenance=None))
     assert "nothing unusual" not in page
     assert 'class="good"' not in page
@@ -497,7 +504,7 @@ def test_labels_to_check_are_those_with_the_lowest_posterior(punoise, scores, tm
 def test_with_beta_at_one_no_label_is_doubted():
     content = samples.content()
     answer = replace(content.answer, beta=1.0)
-    page = render(replace(content, prior=replace(content.prior, answer=answer)))
+    page = render(replace(content, prior=changed(content.prior, answer=answer)))
     assert "every label is taken to be correct" in page
     assert "Most doubtful labels" not in page
 
@@ -575,7 +582,7 @@ def overfull():
     document["assumed"] |= {"words": "<" * 10**6, "sensitivity": [[x, x / 2, x] for x in many]}
     options = {f"option{i}": "<" * 1000 for i in range(5000)}
     provenance = Provenance.of("p", samples.provenance_json() | {"options": options})
-    return replace(content, prior=Prior.from_json("x.json", document), provenance=provenance)
+    return replace(content, prior=parse_prior("x.json", document), provenance=provenance)
 
 
 def hostile_names(n: int) -> tuple[str, ...]:
@@ -822,7 +829,7 @@ def test_a_prior_of_other_rows_is_warned_of(punoise, scores, tmp_path):
     (tmp_path / "p.json").write_text(json.dumps(prior.to_json()))
     arguments = ("--scores", scores, "--prior", tmp_path / "p.json", "--out", tmp_path / "r.html")
     assert "prior-of-other-rows" in punoise("report", *arguments).err
-    assert OTHER_ROWS.meaning in (tmp_path / "r.html").read_text()
+    assert KINDS["prior-of-other-rows"].meaning in (tmp_path / "r.html").read_text()
     punoise("report", *arguments, "--strict", expect=4)
 
 
@@ -841,9 +848,9 @@ def test_a_prior_of_other_rows_is_warned_of(punoise, scores, tmp_path):
 )
 def test_a_prior_that_is_not_one_is_an_input_error(change):
     document = samples.prior(samples.sketch()).to_json()
-    assert Prior.from_json("x.json", document).answer is not None
+    assert parse_prior("x.json", document).answer is not None
     with pytest.raises(InputError, match=r"x\.json"):
-        Prior.from_json("x.json", document | change)
+        parse_prior("x.json", document | change)
 
 
 def test_provenance_leaves_out_what_differs_between_equal_runs():

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import report_samples as samples
+from msgspec.structs import replace as changed
 from report_samples import Outline, data_of
 
 from pu_noise_cli.prior.document import Prior
@@ -242,7 +243,7 @@ def test_what_is_assumed_of_labeled_negatives_is_of_the_bottom():
     assert "score like your lowest-scoring labeled ones you know to be negative" in page
     assert "best" not in section(page, "assumption") + section(page, "answer")
     used = [layer["data"]["values"] for layer in layers if "data" in layer]
-    assert used == [[{"purity": pytest.approx(content.answer.assumed["purity"], abs=1e-5)}]]
+    assert used == [[{"purity": pytest.approx(content.answer.assumed.purity, abs=1e-5)}]]
     assert used[0][0]["purity"] in [row["purity"] for row in chart.rows], "on the same scale"
 
 
@@ -354,8 +355,8 @@ def test_the_terminal_shows_the_samples_that_there_are():
 
 def test_where_nothing_is_assumed_it_is_of_the_right_end():
     content = of_decoys()
-    answer = replace(content.answer, assumed={**content.answer.assumed, "purity": 0.0})
-    page = render(replace(content, prior=replace(content.prior, answer=answer)))
+    assumed = changed(content.prior.assumed, purity=0.0)
+    page = render(replace(content, prior=changed(content.prior, assumed=assumed)))
     assert "assume nothing of the lowest-scoring rows" in section(page, "answer")
 
 

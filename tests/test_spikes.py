@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -58,8 +60,10 @@ def test_a_lone_score_is_told_whatever_the_labels_say(n, labeled_negatives):
         return np.where(rng.random(len(z)) < 0.05, -1, np.abs(z) + 0.5)
 
     labeled, unlabeled = drawn(shape, 0, n // 2, n)
-    settings = Settings(labeled_negatives=labeled_negatives)
-    found = estimate_prior(Sketch.from_samples(labeled, unlabeled), "bound", settings)
+    sketch = Sketch.from_samples(labeled, unlabeled)
+    if labeled_negatives:
+        sketch = replace(sketch, labeled_class="negative")
+    found = estimate_prior(sketch, "bound", Settings())
     told = {notice.code: notice.message for notice in found.notices}
     assert "have the score -1 and all others" in told["lone-value"]
 

@@ -20,10 +20,10 @@ from ..score.sketch import Sketch
 from ..score.training import priorities
 from ..tables.reading import Batch, Table, open_table
 from ..tables.rows import NEGATIVE, SEPARATOR, Chunk, Rows, as_text, shown
-from .verdicts import SETS, Audit, Verdict, Verified, allot, stratify, width_foreseen
+from .verdicts import SETS, Audit, Verdict, Verified, allot, expected_width, stratify
 
 SALT = 7_919  # lest the rows are those that a model was trained on, which --seed draws as well
-FORETOLD = (50, 100, 200)  # verdicts for which the width of the interval is told beforehand
+SAMPLE_SIZES = (50, 100, 200)  # verdicts for which the width of the interval is told beforehand
 YES, NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 SUM_TOLERANCE = 0.01  # of a sum of weights, which may have been rounded
 MOST_STRATA = 1000  # far more than there are: a file may have been edited
@@ -69,10 +69,10 @@ class Design:
         """How many rows each stratum has, shape (strata,)."""
         return np.bincount(self.stratum, self.counts, len(self.due)).astype(np.int64)
 
-    def widths(self) -> list[float]:
-        """How wide the interval will be after each of FORETOLD, by the posteriors."""
+    def expected_widths(self) -> list[float]:
+        """How wide the interval will be after each of SAMPLE_SIZES, by the posteriors."""
         share = np.bincount(self.stratum, self.counts * self.posterior, len(self.due)) / self.rows
-        return [width_foreseen(n, self.due, self.rows, share.clip(0, 1)) for n in FORETOLD]
+        return [expected_width(n, self.due, self.rows, share.clip(0, 1)) for n in SAMPLE_SIZES]
 
 
 def designs(calibration: Calibration) -> tuple[Design, Design]:
@@ -184,7 +184,7 @@ def earlier_rows(
             raise InputError(
                 f"{names[0]}: was drawn with another prior; give the --prior that it was drawn with"
             )
-        mine = [v.stratum for v in found.verdicts if v.labeled == bool(labeled)] if found else []
+        mine = [v.stratum for v in found.drawn if v.labeled == bool(labeled)] if found else []
         taken.append(np.bincount(np.array(mine, np.int64), minlength=len(design.due)))
     rows = found.rows if found else np.empty(0, np.int64)
     return rows, (taken[0], taken[1])

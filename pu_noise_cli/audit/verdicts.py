@@ -1,76 +1,56 @@
-"""What a few verified rows say of a share: strata, how many rows of each, and the interval.
+"""What verified rows say of α, of β, and of the posteriors that they had.
 
-Nothing here rests on a model: strata may be cut and rows allotted by one, which decides how wide
-the interval is, but whether it holds depends on the random draw within the strata alone.
-
-What verified rows say of α, of β, and of the posteriors that they had.
+Intervals do not rest on a model. The strata and how many rows are drawn from each may, which
+decides how wide an interval is; whether it covers depends on the random draw within strata alone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError, UsageError
+from ..errors import InputError, UsageError, option
 from ..notices import Notice
 from ..numerics import FloatArray, IntArray, mid_ranks
-from ..prior.auto import DRAWS, believed
+from ..prior.auto import DRAWS, believe
 from ..prior.base import Estimate, Interval, Settings
 from ..prior.belief import GOLDEN, Belief
-from ..prior.document import MISCALIBRATED
+from ..prior.document import MISCALIBRATED, AuditResult, Stratum
+from ..prior.estimation import Estimation
 from ..score.sketch import Sketch
 
 STRATA = 12
-GUIDED = 0.7  # of the rows are allotted by the model, the others evenly, lest it be wrong
-LEAST = 2  # rows of each stratum
+GUIDED = 0.7  # of the rows are allotted by the posteriors, the others evenly in case these are off
+MIN_ROWS = 2  # of each stratum
 LEVEL = 0.95
-POINTS = 4096  # between 0 and 1 at which distributions of shares are kept
-LOST = 0.5  # verdicts, of each of several strata that has both kinds, see Verified._quantiles
+POINTS = 4096  # between 0 and 1 at which distributions of fractions are kept
+DISCOUNT = 0.5  # verdicts, off each stratum with both kinds, see Verified._quantiles
 TINY = 1e-9  # in place of no positives, or of no negatives
+
+METHOD = "verdicts"  # the method of a prior whose α or β is that of verified rows
+SETS = ("unlabeled", "labeled")
+SIMULATIONS = 2000
+
+
+# ---- A stratified sample
 
 
 @dataclass(frozen=True, eq=False)
 class Verified:
-    """How many rows each stratum has, were verified, and are positive; all of shape (strata,)."""
+    """Rows, verified rows and positives of each stratum, all of shape (strata,)."""
 
     rows: IntArray
     checked: IntArray
-    positive: IntArray | FloatArray  # on average, where it is not known yet
+    positive: IntArray | FloatArray  # expected numbers, before the rows are verified
 
-    def _quantiles(self, more: float, less: float, levels: FloatArray) -> FloatArray:
-        """Quantiles of the share of positives among all rows, of the levels' shape.
-
-        In each stratum the share has the distribution Beta(positives, negatives), with a part of
-        the positives and negatives that are to be assumed beyond those seen in all strata. Few
-        verdicts vary less among themselves than the rows do, by one part in as many, so that those
-        of a stratum with both kinds count for a little less than they are.
-        """
-        from scipy.special import betainc
-
-        both = (self.positive > 0) & (self.positive < self.checked) & (len(self.rows) > 1)
-        counted = np.where(both, 1 - LOST / np.maximum(self.checked, 1), 1.0)
-        a = counted * self.positive + more / len(self.rows)
-        b = counted * (self.checked - self.positive) + less / len(self.rows)
-        # an edited audit may have lost all rows of a small stratum, which then says nothing
-        size = np.maximum(self.rows[:, None] / self.rows.sum(), 1e-300)
-        ends = np.clip((np.arange(POINTS + 1) - 0.5) / (POINTS - 1) / size, 0, 1)
-        cdf = betainc(np.maximum(a, TINY)[:, None], np.maximum(b, TINY)[:, None], ends)
-        # sums of the strata: a product of Fourier transforms, with room for all of them
-        parts = np.fft.rfft(np.diff(cdf, axis=1), 2 * POINTS, axis=1)
-        mass = np.fft.irfft(np.prod(parts, axis=0))[:POINTS].clip(0)
-        below = np.append(0.0, np.cumsum(mass) / mass.sum())
-        edges = np.clip((np.arange(POINTS + 1) - 0.5) / (POINTS - 1), 0, 1)
-        return np.asarray(np.interp(levels, below, edges))
-
-    @property
     def interval(self) -> Interval:
-        """A 95 % interval of the share of positives among all rows.
+        """A 95% interval of the fraction of positives among all rows.
 
         Clopper and Pearson's limits are quantiles of Beta(k, n - k + 1) and of Beta(k + 1, n - k):
-        one negative, or one positive, beyond those seen. In several strata it is one in all of
+        one negative, or one positive, beyond those seen. With several strata it is one in all of
         them together, a part in each (Tiwari, Clegg and Zou 2006, for rates).
         """
         tail = np.array([(1 - LEVEL) / 2])
@@ -78,200 +58,241 @@ class Verified:
         none, all_of_them = self.positive.sum() == 0, (self.positive == self.checked).all()
         return (0.0 if none else float(low[0])), (1.0 if all_of_them else float(high[0]))
 
-    def draws(self, n: int) -> FloatArray:
-        """Equally likely shares in increasing order, shape (n,): between the two extremes."""
-        return self.quantiles((np.arange(n) + 0.5) / n)
+    def estimate(self) -> float:
+        """The fraction of positives among all rows; never 0, because of the rows not seen."""
+        part = 0.5 / len(self.rows)
+        fraction = (self.positive + part) / (self.checked + 2 * part)
+        return float(self.rows @ fraction / self.rows.sum())
 
     def quantiles(self, levels: FloatArray) -> FloatArray:
-        """Quantiles of the share, of the levels' shape: half a row more of either kind."""
+        """Quantiles of the fraction, between the extremes of the interval: half a row of each."""
         return self._quantiles(0.5, 0.5, levels)
 
-    @property
-    def estimate(self) -> float:
-        """The share of positives among all rows: never 0, for the rows that were not seen."""
-        part = 0.5 / len(self.rows)
-        share = (self.positive + part) / (self.checked + 2 * part)
-        return float(self.rows @ share / self.rows.sum())
+    def draws(self, n: int) -> FloatArray:
+        """Equally likely fractions in increasing order, shape (n,)."""
+        return self.quantiles((np.arange(n) + 0.5) / n)
+
+    def _quantiles(
+        self, more_positives: float, more_negatives: float, levels: FloatArray
+    ) -> FloatArray:
+        """Quantiles of the fraction of positives among all rows, of the shape of the levels.
+
+        In each stratum the fraction has the distribution Beta(positives, negatives), where the
+        positives and negatives to be added to those seen are spread over the strata. Few verdicts
+        vary less among themselves than the rows do, by one part in their number, so those of a
+        stratum with both kinds are discounted.
+        """
+        from scipy.special import betainc
+
+        both = (self.positive > 0) & (self.positive < self.checked) & (len(self.rows) > 1)
+        counted = np.where(both, 1 - DISCOUNT / np.maximum(self.checked, 1), 1.0)
+        a = counted * self.positive + more_positives / len(self.rows)
+        b = counted * (self.checked - self.positive) + more_negatives / len(self.rows)
+        # an edited audit may have lost all rows of a small stratum, which then says nothing
+        size = np.maximum(self.rows[:, None] / self.rows.sum(), 1e-300)
+        ends = np.clip((np.arange(POINTS + 1) - 0.5) / (POINTS - 1) / size, 0, 1)
+        cdf = betainc(np.maximum(a, TINY)[:, None], np.maximum(b, TINY)[:, None], ends)
+        # the sum over strata: a product of Fourier transforms, with room for all of them
+        parts = np.fft.rfft(np.diff(cdf, axis=1), 2 * POINTS, axis=1)
+        mass = np.fft.irfft(np.prod(parts, axis=0))[:POINTS].clip(0)
+        below = np.append(0.0, np.cumsum(mass) / mass.sum())
+        edges = np.clip((np.arange(POINTS + 1) - 0.5) / (POINTS - 1), 0, 1)
+        return np.asarray(np.interp(levels, below, edges))
 
 
 def stratify(posterior: FloatArray, rows: IntArray) -> tuple[IntArray, FloatArray]:
-    """The stratum of each cell, and the part of the rows to verify that each stratum is due.
+    """Cut cells into strata.
 
-    Cells are in order of their posterior; posterior, rows and strata have shape (cells,), the parts
-    (strata,). Strata are equal in what they are due: mostly as √(p(1-p)) (Neyman 1934), by which
-    the estimate varies least, and partly as their rows.
+    Each stratum is due an equal part of the rows to verify. A cell is due rows mostly in proportion
+    to √(p(1-p)) (Neyman 1934), by which the estimate varies least, and partly to its size.
+
+    Parameters
+    ----------
+    posterior, rows : shape (cells,)
+        In order of the posterior.
+
+    Returns
+    -------
+    stratum : shape (cells,)
+    due : shape (strata,)
+        The fraction of the rows to verify.
     """
     doubt = rows * np.sqrt(posterior * (1 - posterior))
     due = rows / rows.sum()
     if doubt.sum() > 0:
         due = GUIDED * doubt / doubt.sum() + (1 - GUIDED) * due
     stratum = np.minimum((mid_ranks(due) * STRATA).astype(int), STRATA - 1)
-    seen = stratum[rows > 0]
-    stratum = np.searchsorted(np.unique(seen), stratum).clip(0, len(np.unique(seen)) - 1)
+    filled = np.unique(stratum[rows > 0])
+    stratum = np.searchsorted(filled, stratum).clip(0, len(filled) - 1)
     return np.asarray(stratum, np.int64), np.bincount(stratum, due).astype(np.float64)
 
 
 def allot(total: int, due: FloatArray, rows: IntArray) -> IntArray:
-    """How many rows of each stratum to verify, shape (strata,): all that are wanted, if there."""
+    """The number of rows to verify in each stratum, shape (strata,), as far as there are rows."""
     total = min(total, int(rows.sum()))
-    found = np.minimum(np.maximum(np.floor(total * due), LEAST).astype(int), rows)
-    while (gap := total - found.sum()) != 0:
-        missing = np.sign(gap) * (total * due - found)
-        possible = found < rows if gap > 0 else found > min(LEAST, total // len(rows))
-        found[np.argmax(np.where(possible, missing, -np.inf))] += np.sign(gap)
-    return np.asarray(found, np.int64)
+    sizes = np.minimum(np.maximum(np.floor(total * due), MIN_ROWS).astype(int), rows)
+    while (gap := total - sizes.sum()) != 0:
+        missing = np.sign(gap) * (total * due - sizes)
+        possible = sizes < rows if gap > 0 else sizes > min(MIN_ROWS, total // len(rows))
+        sizes[np.argmax(np.where(possible, missing, -np.inf))] += np.sign(gap)
+    return np.asarray(sizes, np.int64)
 
 
-def width_foreseen(total: int, due: FloatArray, rows: IntArray, share: FloatArray) -> float:
-    """The width of the interval after so many verdicts, if the model's shares are right."""
+def expected_width(total: int, due: FloatArray, rows: IntArray, fraction: FloatArray) -> float:
+    """The width of the interval after `total` verdicts, if the expected fractions are right.
+
+    `due`, `rows` and `fraction` (of positives) are those of the strata.
+    """
     checked = allot(total, due, rows)
-    low, high = Verified(rows, checked, checked * share).interval
+    low, high = Verified(rows, checked, checked * fraction).interval()
     return high - low
 
 
-METHOD = "verdicts"  # in place of a method, where α or β is that of verified rows
-SETS = ("unlabeled", "labeled")
-SIMULATED = 2000
+# ---- The verdicts
 
 
 class Verdict(NamedTuple):
     """One row of AUDIT."""
 
     place: str  # in the file, for messages
-    row: int | None  # in SCORES from 0, where the file says so
+    row: int | None  # in SCORES from 0, if the file has it
     id: str
     labeled: bool
     stratum: int  # from 0
     weight: float
     posterior: float
-    positive: bool | None  # None where nobody knows
+    positive: bool | None  # None if unsure
 
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """Verified rows of both samples."""
+    """Rows drawn from both sets, as far as they have been verified."""
 
-    verdicts: tuple[Verdict, ...]
-    rows: IntArray  # (n,): the place of each in SCORES
+    drawn: tuple[Verdict, ...]
+    rows: IntArray  # (drawn,): the place of each in SCORES
     counts: tuple[Verified | None, Verified | None]  # of unlabeled and labeled rows drawn
 
     @property
+    def verdicts(self) -> list[Verdict]:
+        """The rows that have a verdict."""
+        return [verdict for verdict in self.drawn if verdict.positive is not None]
+
+    @property
     def verified(self) -> tuple[Verified | None, Verified | None]:
-        """The counts of the samples of which some row has a verdict."""
+        """The counts of the sets in which some row has a verdict."""
         unlabeled, labeled = (c if c is not None and c.checked.any() else None for c in self.counts)
         return unlabeled, labeled
 
-    @property
-    def known(self) -> list[Verdict]:
-        """The rows that have a verdict."""
-        return [verdict for verdict in self.verdicts if verdict.positive is not None]
 
-    def turned(self) -> Audit:
-        """The same with negatives in the place of positives."""
-        verdicts = [
-            verdict._replace(
-                posterior=1 - verdict.posterior,
-                positive=None if verdict.positive is None else not verdict.positive,
+def audit_result(audit: Audit, seed: int) -> AuditResult:
+    """The audit as PRIOR.json has it."""
+    strata = []
+    for labeled, verified in enumerate(audit.verified):
+        if verified is None:
+            continue
+        verdicts = [verdict for verdict in audit.verdicts if verdict.labeled == bool(labeled)]
+        expected = np.bincount(
+            [verdict.stratum for verdict in verdicts],
+            [verdict.posterior for verdict in verdicts],
+            len(verified.rows),
+        )
+        strata += [
+            Stratum(
+                set="labeled" if labeled else "unlabeled",
+                stratum=i + 1,
+                rows=int(verified.rows[i]),
+                verdicts=int(verified.checked[i]),
+                positive=int(verified.positive[i]),
+                expected=round(float(expected[i]), 6),
             )
-            for verdict in self.verdicts
+            for i in range(len(verified.rows))
         ]
-        unlabeled, labeled = (
-            counts and replace(counts, positive=counts.checked - counts.positive)
-            for counts in self.counts
-        )
-        return Audit(tuple(verdicts), self.rows, (unlabeled, labeled))
-
-    def to_json(self, seed: int) -> dict[str, Any]:
-        """The audit as PRIOR.json has it."""
-        return {"calibration_p": self.calibration(seed), "strata": self.strata()}
-
-    def strata(self) -> list[dict[str, Any]]:
-        """What each stratum has, was found to have, and should have by its posteriors."""
-        found = []
-        for labeled, verified in enumerate(self.verified):
-            if verified is None:
-                continue
-            mine = [verdict for verdict in self.known if verdict.labeled == bool(labeled)]
-            strata = [verdict.stratum for verdict in mine]
-            posteriors = [verdict.posterior for verdict in mine]
-            expected = np.bincount(strata, posteriors, len(verified.rows))
-            counts = np.column_stack([verified.rows, verified.checked, verified.positive])
-            found += [
-                {
-                    "set": SETS[labeled],
-                    "stratum": i + 1,
-                    **dict(zip(("rows", "verdicts", "positive"), map(int, row), strict=True)),
-                    "expected": round(float(expected[i]), 6),
-                }
-                for i, row in enumerate(counts)
-            ]
-        return found
-
-    def calibration(self, seed: int) -> float:
-        """How likely verdicts that differ as much from the posteriors are if these are right.
-
-        The differences of the strata, squared in units of their variance, against those of
-        simulated verdicts.
-        """
-        known = self.known
-        p = np.array([verdict.posterior for verdict in known])
-        places = [(verdict.labeled, verdict.stratum) for verdict in known]
-        group = np.unique(places, axis=0, return_inverse=True)[1].ravel()
-        member = (group == np.arange(group.max() + 1)[:, None]).astype(np.float64)
-        variance = member @ (p * (1 - p)) + 1 / 4  # half a row for strata that are quite sure
-
-        def distance(positive: NDArray[np.bool_]) -> FloatArray:
-            return np.asarray((((positive - p) @ member.T) ** 2 / variance).sum(-1))
-
-        rng = np.random.default_rng([seed, 5])
-        simulated = distance(rng.random((SIMULATED, len(p))) < p)
-        seen = distance(np.array([verdict.positive is True for verdict in known]))
-        return float((1 + (simulated >= seen - 1e-9).sum()) / (1 + SIMULATED))
-
-    def notices(self, seed: int) -> tuple[Notice, ...]:
-        """The warning that the posteriors were wrong, where they were."""
-        likely = self.calibration(seed)
-        if likely >= MISCALIBRATED:
-            return ()
-        positive = sum(verdict.positive is True for verdict in self.known)
-        expected = sum(verdict.posterior for verdict in self.known)
-        return (
-            Notice(
-                "posteriors-not-calibrated",
-                f"{positive} of {len(self.known)} verified rows are positive where the posteriors "
-                f"expected {expected:.1f}, or they are elsewhere among the strata: so far apart "
-                f"with probability {likely:.2g}",
-            ),
-        )
+    return AuditResult(calibration_p=_calibration_p(audit.verdicts, seed), strata=tuple(strata))
 
 
-# ---- What they say
+def _calibration_p(verdicts: list[Verdict], seed: int) -> float:
+    """The probability of verdicts at least as far from the posteriors, if these are right.
+
+    The distance is the sum over strata of squared differences in units of their variance; its
+    distribution comes from simulated verdicts.
+    """
+    p = np.array([verdict.posterior for verdict in verdicts])
+    places = [(verdict.labeled, verdict.stratum) for verdict in verdicts]
+    group = np.unique(places, axis=0, return_inverse=True)[1].ravel()
+    member = (group == np.arange(group.max() + 1)[:, None]).astype(np.float64)
+    variance = member @ (p * (1 - p)) + 1 / 4  # half a row for strata that are quite sure
+
+    def distance(positive: NDArray[np.bool_]) -> FloatArray:
+        return np.asarray((((positive - p) @ member.T) ** 2 / variance).sum(-1))
+
+    rng = np.random.default_rng([seed, 5])
+    simulated = distance(rng.random((SIMULATIONS, len(p))) < p)
+    seen = distance(np.array([verdict.positive is True for verdict in verdicts]))
+    return float((1 + (simulated >= seen - 1e-9).sum()) / (1 + SIMULATIONS))
 
 
-def informed(by_scores: Estimate, audit: Audit, sketch: Sketch, settings: Settings) -> Estimate:
-    """α and β by the verified rows.
+def _miscalibration(verdicts: list[Verdict], probability: float) -> tuple[Notice, ...]:
+    """The warning that the posteriors were wrong, if they were."""
+    if probability >= MISCALIBRATED:
+        return ()
+    positive = sum(verdict.positive is True for verdict in verdicts)
+    expected = sum(verdict.posterior for verdict in verdicts)
+    message = (
+        f"{positive} of {len(verdicts)} verified rows are positive, in total or by stratum far "
+        f"from the {expected:.1f} that the posteriors expect (probability {probability:.2g})"
+    )
+    return (Notice("posteriors-not-calibrated", message),)
 
-    Where nothing was verified of one of them, it is what the scores say of it given the other.
+
+# ---- What they say of α and β
+
+
+def revise(estimation: Estimation, audit: Audit) -> Estimation:
+    """Answer with α and β by the verified rows.
+
+    If no row of one set was verified, its fraction is estimated from the scores, given the other.
     """
     unlabeled, labeled = audit.verified
+    settings = estimation.settings
     if unlabeled is None and labeled is None:
-        raise InputError(f"{audit.verdicts[0].place}: neither this nor another row has a verdict")
+        raise InputError(f"{audit.drawn[0].place}: neither this nor another row has a verdict")
     if labeled is not None and settings.beta is not None:
-        raise UsageError("--beta holds beta fixed: leave it out where labeled rows were verified")
+        raise UsageError(f"{option('beta')} fixes beta: leave it out if labeled rows were verified")
+    if estimation.sketch.labeled_class == "negative":  # α and β are of that class here
+        unlabeled, labeled = (
+            counts and replace(counts, positive=counts.checked - counts.positive)
+            for counts in (unlabeled, labeled)
+        )
+    answer = _estimate(unlabeled, labeled, estimation)
+    result = audit_result(audit, settings.seed)
+    notices = _miscalibration(audit.verdicts, result.calibration_p)
+    return replace(
+        estimation,
+        estimates={**estimation.estimates, METHOD: replace(answer, notices=notices)},
+        method=METHOD,
+        audit=result,
+        n_verdicts=len(audit.verdicts),
+    )
+
+
+def _estimate(
+    unlabeled: Verified | None, labeled: Verified | None, estimation: Estimation
+) -> Estimate:
+    by_scores = estimation.estimates[estimation.method]
     alpha_ci, beta_ci = by_scores.alpha_ci, by_scores.beta_ci
     if unlabeled is not None and labeled is not None:
         spread = (0.5 + GOLDEN * np.arange(DRAWS)) % 1
         pairs = np.column_stack([unlabeled.draws(DRAWS), labeled.quantiles(spread)])
-        alpha, beta = unlabeled.estimate, labeled.estimate
+        alpha, beta = unlabeled.estimate(), labeled.estimate()
     else:
-        belief = _given_verdicts(unlabeled, labeled, sketch, settings)
+        belief = _condition(unlabeled, labeled, estimation.sketch, estimation.settings)
         pairs = np.array(belief.draws(DRAWS))
         alpha, beta = float(belief.alphas(np.array([0.5]))[0]), belief.means[1]
         alpha_ci, beta_ci = belief.interval(LEVEL)
     if unlabeled is not None:
-        alpha, alpha_ci = unlabeled.estimate, unlabeled.interval
+        alpha, alpha_ci = unlabeled.estimate(), unlabeled.interval()
     if labeled is not None:
-        beta, beta_ci = labeled.estimate, labeled.interval
+        beta, beta_ci = labeled.estimate(), labeled.interval()
     return Estimate(
         alpha=alpha,
         beta=beta,
@@ -285,28 +306,28 @@ def informed(by_scores: Estimate, audit: Audit, sketch: Sketch, settings: Settin
     )
 
 
-def _given_verdicts(
+def _condition(
     unlabeled: Verified | None, labeled: Verified | None, sketch: Sketch, settings: Settings
 ) -> Belief:
-    """The belief whose α, or whose β, is that of the verdicts, and the other what it then is."""
+    """The belief in which α, or else β, is distributed as the verdicts say."""
     if unlabeled is not None:
         settings = replace(settings, purity=0.0, alpha_between=None)
-        belief, _, _ = believed(sketch, settings)
-        share = _shares_at(belief.alpha, unlabeled.draws(DRAWS))[:, None]
-        return replace(belief, mass=_conditional(belief.mass, 1) * share)
+        belief, _, _ = believe(sketch, settings)
+        mass = _nearest(belief.alpha, unlabeled.draws(DRAWS))[:, None]
+        return replace(belief, mass=_normalize(belief.mass, 1) * mass)
     assert labeled is not None
-    belief, _, _ = believed(sketch, replace(settings, beta_between=None))
-    share = _shares_at(belief.beta, labeled.draws(DRAWS))
-    return replace(belief, mass=_conditional(belief.mass, 0) * share)
+    belief, _, _ = believe(sketch, replace(settings, beta_between=None))
+    mass = _nearest(belief.beta, labeled.draws(DRAWS))
+    return replace(belief, mass=_normalize(belief.mass, 0) * mass)
 
 
-def _shares_at(nodes: FloatArray, values: FloatArray) -> FloatArray:
-    """The share of values that are nearest to each of the nodes, shape (nodes,)."""
+def _nearest(nodes: FloatArray, values: FloatArray) -> FloatArray:
+    """The fraction of the values that are nearest to each node, shape (nodes,)."""
     nearest = np.searchsorted((nodes[1:] + nodes[:-1]) / 2, values)
     return np.bincount(nearest, minlength=len(nodes)) / len(values)
 
 
-def _conditional(mass: FloatArray, axis: int) -> FloatArray:
-    """Masses that sum to 1 along an axis, even where there was none."""
+def _normalize(mass: FloatArray, axis: int) -> FloatArray:
+    """Masses that sum to 1 along an axis, even where all are 0."""
     least = np.finfo(np.float64).tiny * 1e20
     return np.asarray((mass + least) / (mass + least).sum(axis, keepdims=True))

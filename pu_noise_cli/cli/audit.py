@@ -158,11 +158,14 @@ def _with_columns(
 
 
 def _foretell(given: AuditOptions, by_set: tuple[Design, Design], console: Console) -> None:
-    from ..audit.design import FORETOLD
+    from ..audit.design import SAMPLE_SIZES
 
     for name, wanted, design in zip(
         ("alpha", "beta"), (given.rows, given.labeled_rows), by_set, strict=True
     ):
         if wanted:
-            widths = [f"{w:.3f} after {n}" for n, w in zip(FORETOLD, design.widths(), strict=True)]
+            widths = [
+                f"{w:.3f} after {n}"
+                for n, w in zip(SAMPLE_SIZES, design.expected_widths(), strict=True)
+            ]
             console.say(f"width  of the interval of {name}: {', '.join(widths)} rows verified")

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..proteomics.pin import PinRoles
     from ..score.scores import Scores
     from ..score.sketch import Sketch
+    from ..tables.rows import LabeledClass
     from ..score.training import TransformSettings
     from ..tables.reading import Table
     from ..tables.rows import Rows
@@ -765,19 +766,6 @@ class EstimationOptions(Seeded, LabelsOption):
         type=SHARE,
         nargs=2,
     )
-    elkan_noto_estimator: str | None = option(
-        "--elkan-noto-estimator",
-        "Estimation",
-        "Which of Elkan and Noto's estimators.  [default: e1]",
-        type=click.Choice(["e1", "e2", "e3"]),
-    )
-    elbow: str | None = option(
-        "--elbow",
-        "Estimation",
-        "How AlphaMax finds the elbow: robustly, or as its authors do, for comparison. "
-        "[default: robust]",
-        type=click.Choice(["robust", "authors"]),
-    )
     sample: str | None = option(
         "--sample", "Output", "Sample name to put into the JSON.", metavar="NAME"
     )
@@ -798,8 +786,7 @@ class EstimationOptions(Seeded, LabelsOption):
         if ignored := self.given(*(own - known)):
             raise UsageError(f"{ignored[0]} does nothing with --method {method}")
         chosen = {name: getattr(self, name) for name in own if getattr(self, name) is not None}
-        negatives = self.labeled_negatives
-        return Settings(beta=self.beta, seed=self.seed, labeled_negatives=negatives, **chosen)
+        return Settings(beta=self.beta, seed=self.seed, **chosen)
 
     def _check_ranges(self) -> None:
         """Stop at what is no range."""
@@ -845,16 +832,17 @@ class PriorSource(Seeded, Strict, LabelsOption):
 
     def read_prior(self, scores: Scores) -> Prior:
         """The prior that was estimated, or the user's own for some scores."""
-        from ..prior.document import Prior, read_prior
+        from ..prior.document import read_prior, stated
 
         if (self.prior is None) == (self.alpha is None):
             raise UsageError("give either --prior, or --alpha (and --beta)")
         if self.prior is not None:
-            if stated := self.given("beta", "labeled_are"):
-                raise UsageError(f"{stated[0]} goes with --alpha; --prior has its own")
+            if unused := self.given("beta", "labeled_are"):
+                raise UsageError(f"{unused[0]} goes with --alpha; --prior has its own")
             return read_prior(self.prior)
         negatives = self.negatives_in(scores)
-        return Prior.stated(*stated_shares(self.alpha, self.beta, negatives), negatives)
+        labeled_class: LabeledClass = "negative" if negatives else "positive"
+        return stated(*stated_shares(self.alpha, self.beta, negatives), labeled_class)
 
 
 @dataclass(frozen=True, kw_only=True)

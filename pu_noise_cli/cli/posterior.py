@@ -148,13 +148,12 @@ def _shares(
     given: PriorSource, prior: Prior, sketch: Sketch
 ) -> tuple[Sketch, Shares, tuple[Notice, ...]]:
     """α and β for the rows of a sketch, with a warning where they do not go with these."""
-    from ..prior.checks import diagnose_stated
     from ..prior.document import shares_for
+    from ..prior.estimation import check_stated
 
     sketch, shares, notices = shares_for(prior, sketch)
-    if given.prior is None and prior.answer is not None:  # else prior.json has the warnings
-        stated = prior.answer
-        notices = (*notices, *diagnose_stated(sketch, stated.alpha, stated.beta))
+    if given.prior is None:  # else prior.json has the warnings about the scores
+        notices = (*notices, *check_stated(sketch, prior))
     return sketch, shares, notices
 
 

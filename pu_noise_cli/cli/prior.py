@@ -362,9 +362,10 @@ def estimate_prior(given: EstimatePriorOptions, console: Console) -> None:
 def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch, Groups | None]:
     """Estimate from --scores, from sketches, or from tables that are scored on the way."""
     from ..audit.design import read_audits
+    from ..audit.verdicts import revise
     from ..pipeline import analyse
     from ..posterior.groups import check_by
-    from ..prior.estimation import estimate_prior
+    from ..prior.estimation import conclude, run_methods
     from ..scale.engine import check_parquet, open_engine
     from ..score.scores import Scores
 
@@ -399,21 +400,18 @@ def _prior(given: EstimatePriorOptions, console: Console) -> tuple[Prior, Sketch
             groups = _groups(given, rows, found.prior, found.sketch, engine, scorer)
             return found.prior, found.sketch, groups
         sketch = merged(sketches) if scored is None else scored.checked_sketch(engine)
-        negatives = given.negatives_in(sketch)
-        given.check_possible(negatives)
+        if given.negatives_in(sketch):
+            sketch = replace(sketch, labeled_class="negative")
+        given.check_possible(sketch.labeled_class == "negative")
         notices = () if scored is None else scored.notices
         audit = None
         if scored is not None and given.verdicts:
             audit = read_audits(given.verdicts, scored, sketch)
         with engine.timed("estimate"):
-            prior = estimate_prior(
-                sketch,
-                request.method,
-                replace(request.estimation, labeled_negatives=negatives),
-                sample=given.sample,
-                notices=notices,
-                audit=audit,
-            )
+            estimation = run_methods(sketch, request.method, request.estimation)
+            if audit is not None:
+                estimation = revise(estimation, audit)
+            prior = conclude(estimation, sample=given.sample, notices=notices)
         return prior, sketch, _groups(given, rows, prior, sketch, engine)
 
 
@@ -480,8 +478,10 @@ def tell_groups(groups: Groups, console: Console) -> None:
 
 def tell(prior: Prior, sketch: Sketch, console: Console) -> None:
     """The answer in a few lines on stderr; on a terminal with what the scores look like."""
+    from ..prior.summary import summarize_prior
+
     console.warn(prior.notices)
-    for line in prior.summary():
+    for line in summarize_prior(prior):
         console.say(line)
     if console.on_terminal:
         from ..report.terminal import BLOCKS, PLAIN_BLOCKS, histogram_lines

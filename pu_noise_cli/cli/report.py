@@ -109,7 +109,7 @@ def summarize(given: SummarizeOptions, console: Console) -> None:
     \b
     punoise summarize results/*/prior.json --out summary.tsv --multiqc punoise_mqc.json
     """
-    from ..prior.document import Prior
+    from ..prior.document import parse_prior
     from ..report.comparison import as_batch, multiqc_content, summarize
     from ..tables.files import read_json
     from ..tables.writing import check_table_target, check_target, write_json, write_table
@@ -119,7 +119,7 @@ def summarize(given: SummarizeOptions, console: Console) -> None:
         if not given.multiqc.endswith("_mqc.json"):
             raise UsageError(f"--multiqc {given.multiqc}: the name must end in _mqc.json")
         check_target(given.multiqc)
-    rows = summarize((name, Prior.from_json(name, read_json(name))) for name in given.priors)
+    rows = summarize((name, parse_prior(name, read_json(name))) for name in given.priors)
     write_table(given.out, as_batch(rows))
     if given.multiqc is not None:
         write_json(given.multiqc, multiqc_content(rows))
@@ -209,9 +209,7 @@ def schema(given: SchemaOptions, console: Console) -> None:
     \b
     punoise schema prior > prior.schema.json
     """
-    from importlib.resources import files
+    from ..prior.document import json_schema
+    from ..tables.writing import write_json
 
-    from ..tables.writing import write_atomically
-
-    with write_atomically("-") as file:
-        file.write(files("pu_noise_cli.prior").joinpath("schema.json").read_bytes())
+    write_json("-", json_schema())

@@ -70,7 +70,7 @@ class RunOptions(RollUpOptions, Estimating, EvidenceOptions, ByOption, ShardsOpt
 
     def request(self) -> Request:
         """What the user has fixed about the way, α included where it is the user's own."""
-        from ..prior.base import Shares
+        from ..prior.document import stated
 
         if self.alpha is None:
             if self.negatives is not None and (self.unlabeled, self.table) == (None, None):
@@ -82,8 +82,8 @@ class RunOptions(RollUpOptions, Estimating, EvidenceOptions, ByOption, ShardsOpt
         if ignored := self.given("purity", "alpha_between", "beta_between", "method"):
             raise UsageError(f"{ignored[0]} does nothing with --alpha")
         alpha, beta = stated_shares(self.alpha, self.beta, self.labeled_negatives)
-        stated = Shares(alpha, 1 - beta if self.labeled_negatives else beta)
-        return replace(super().request(), stated=stated)
+        prior = stated(alpha, beta, "negative" if self.labeled_negatives else "positive")
+        return replace(super().request(), stated=prior)
 
 
 @command(RunOptions)
@@ -179,7 +179,7 @@ def _write_failure(given: RunOptions, error: PunoiseError, console: Console) -> 
     if is_unfinished(given.out_dir):  # an earlier run was killed
         abandon(given.out_dir)
     if earlier := [name for name in earlier_files(given.out_dir) if name != "prior.json"]:
-        failed = failed.noting(f"of an earlier run, not of this one: {', '.join(earlier)}")
+        failed = failed.with_remark(f"of an earlier run, not of this one: {', '.join(earlier)}")
         console.say(f"punoise: {failed.notices[-1].message}")
     write_json(os.path.join(given.out_dir, "prior.json"), failed.to_json())
     given.check_strict(failed.notices)

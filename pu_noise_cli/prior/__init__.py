@@ -1,4 +1,4 @@
-"""Estimates of alpha and beta from a sketch, one file a method. May import score."""
+"""Estimates of α and β from a sketch, one file a method; PRIOR.json. May import score."""
 
 from . import alphamax, auto, bound, elkan_noto, msgmm, multivariate, subclasses
 

@@ -1,11 +1,12 @@
-"""AlphaMax: the largest share of one sample's distribution that fits inside another's.
+"""AlphaMax: the largest fraction of one sample's distribution that fits inside another's.
 
 The paper's constrained likelihood (appendix, "AlphaMax") on a histogram separates over the bins, so
-the whole curve over the mixing proportion r is solved exactly as one array, without an optimiser.
+the whole curve over the mixing proportion r is solved exactly as one array, without an optimizer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..numerics import FloatArray, IntArray
 from ..score.sketch import Sketch
-from .base import Curve, Estimate, Settings, corrected, register
+from .base import Curve, Estimate, Settings, register
 
 # Even in the middle and geometric towards both ends, so that 0.001 and 0.999 can be found.
 _END = np.geomspace(0.0005, 0.009, 20)
@@ -23,13 +24,45 @@ MAX_SCOTT_ROWS = 10_000  # more rows no longer narrow the bins: the cost of a cu
 LEVELS = (0.25, 1.0, 2.0)  # of the likelihood drop per bin, from noise to a clear misfit
 MIN_BIN_ROWS = 10  # the drop of a bin with fewer rows is far from chi-square
 
+Histogram = tuple[FloatArray, FloatArray]  # counts of the mixture and of the component, (bins,)
+Elbow = Callable[[Curve, FloatArray, FloatArray], float]  # of a curve, mixture and component
 
-@register("alphamax", options=("elbow",))
+
+@register("alphamax")
 def alphamax(sketch: Sketch, settings: Settings) -> Estimate:
-    """AlphaMax: nonparametric, takes the labeled rows as clean unless --beta is given."""
-    alpha_plus, curve = maximal_proportion(
-        *histogram(sketch.scores, sketch.unlabeled, sketch.labeled), settings.elbow
-    )
+    """AlphaMax: nonparametric, takes all labels as correct unless beta is given."""
+    return _one_way(sketch, settings, robust_elbow)
+
+
+@register("alphamax:authors")
+def alphamax_authors(sketch: Sketch, settings: Settings) -> Estimate:
+    """AlphaMax with the elbow of its authors' program."""
+    return _one_way(sketch, settings, authors_elbow)
+
+
+@register("alphamax-n")
+def alphamax_n(sketch: Sketch, settings: Settings) -> Estimate:
+    """AlphaMax-N: nonparametric, AlphaMax both ways and the paper's correction for noisy labels."""
+    return both_ways(*_histograms(sketch), settings, robust_elbow)
+
+
+@register("alphamax-n:authors")
+def alphamax_n_authors(sketch: Sketch, settings: Settings) -> Estimate:
+    """AlphaMax-N with the elbow of its authors' program."""
+    return both_ways(*_histograms(sketch), settings, authors_elbow)
+
+
+def correct_for_noise(alpha_plus: float, beta_plus: float) -> tuple[float, float]:
+    """α* and β* from the two maximal proportions (equation 5 of the paper)."""
+    rest = 1 - alpha_plus * beta_plus
+    if rest <= 0:  # indistinguishable samples: each is all of the other
+        return 0.5, 0.5
+    return alpha_plus * (1 - beta_plus) / rest, (1 - beta_plus) / rest
+
+
+def _one_way(sketch: Sketch, settings: Settings, elbow: Elbow) -> Estimate:
+    mixture, component = histogram(sketch.scores, sketch.unlabeled, sketch.labeled)
+    alpha_plus, curve = maximal_proportion(mixture, component, elbow)
     beta = 1.0 if settings.beta is None else settings.beta
     return Estimate(
         alpha=alpha_plus * beta,  # α⁺ = α / β
@@ -39,26 +72,25 @@ def alphamax(sketch: Sketch, settings: Settings) -> Estimate:
     )
 
 
-@register("alphamax-n", options=("elbow",))
-def alphamax_n(sketch: Sketch, settings: Settings) -> Estimate:
-    """AlphaMax-N: nonparametric, AlphaMax both ways and the paper's correction for noisy labels."""
-    return both_ways(
+def _histograms(sketch: Sketch) -> tuple[Histogram, Histogram]:
+    """Labeled in unlabeled rows, and unlabeled in labeled rows."""
+    return (
         histogram(sketch.scores, sketch.unlabeled, sketch.labeled),
         histogram(sketch.scores, sketch.labeled, sketch.unlabeled),
-        settings,
     )
 
 
 def both_ways(
-    labeled_in_unlabeled: tuple[FloatArray, FloatArray],
-    unlabeled_in_labeled: tuple[FloatArray, FloatArray],
+    labeled_in_unlabeled: Histogram,
+    unlabeled_in_labeled: Histogram,
     settings: Settings,
+    elbow: Elbow,
 ) -> Estimate:
-    """α* and β* from the histograms (mixture, component) of the two directions."""
-    alpha_plus, alpha_curve = maximal_proportion(*labeled_in_unlabeled, settings.elbow)
-    beta_plus, beta_curve = maximal_proportion(*unlabeled_in_labeled, settings.elbow)
+    """α* and β* from the histograms of the two directions."""
+    alpha_plus, alpha_curve = maximal_proportion(*labeled_in_unlabeled, elbow)
+    beta_plus, beta_curve = maximal_proportion(*unlabeled_in_labeled, elbow)
     if settings.beta is None:
-        alpha, beta = corrected(alpha_plus, beta_plus)
+        alpha, beta = correct_for_noise(alpha_plus, beta_plus)
     else:
         alpha, beta = alpha_plus * settings.beta, settings.beta
     return Estimate(
@@ -71,13 +103,11 @@ def both_ways(
 
 
 def maximal_proportion(
-    mixture: FloatArray, component: FloatArray, elbow: str
+    mixture: FloatArray, component: FloatArray, elbow: Elbow
 ) -> tuple[float, Curve]:
-    """The largest share of the component in the mixture, from bin counts of shape (bins,)."""
+    """The largest fraction of the component in the mixture, from bin counts of shape (bins,)."""
     curve = Curve(GRID, log_likelihood(mixture, component, GRID))
-    if elbow == "authors":
-        return authors_elbow(mixture, component), curve
-    return robust_elbow(curve, mixture, component), curve
+    return elbow(curve, mixture, component), curve
 
 
 # The histogram
@@ -95,9 +125,7 @@ def bin_width(scores: FloatArray, counts: IntArray) -> float:
     return float(step * power)
 
 
-def histogram(
-    scores: FloatArray, mixture: IntArray, component: IntArray
-) -> tuple[FloatArray, FloatArray]:
+def histogram(scores: FloatArray, mixture: IntArray, component: IntArray) -> Histogram:
     """Counts of the mixture and of the component, shapes (bins,), from counts at sorted scores.
 
     The paper's bins: of the component's width, over the range of both.
@@ -109,15 +137,13 @@ def histogram(
     return count(bin_of, mixture, component)
 
 
-def count(
-    bin_of: IntArray, mixture: IntArray, component: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """Counts of both samples in the occupied bins, numbered such that neighbours are alike.
+def count(bin_of: IntArray, mixture: IntArray, component: IntArray) -> Histogram:
+    """Counts of both samples in the occupied bins, numbered such that neighbors are alike.
 
     Sparse bins are pooled. Bins without component rows have the same optimal ω and count as one.
     Where the component has rows and the mixture none, half a row: with none no r is possible.
     """
-    bin_of = _pooled(np.bincount(bin_of, mixture + component))[bin_of]
+    bin_of = _pool_bins(np.bincount(bin_of, mixture + component))[bin_of]
     m, c = (np.bincount(bin_of, counts).astype(np.float64) for counts in (mixture, component))
     bare = c == 0
     m = np.append(np.maximum(m[~bare], 0.5), m[bare].sum())
@@ -125,18 +151,18 @@ def count(
     return (m, c) if m[-1] else (m[:-1], c[:-1])
 
 
-def _pooled(rows: NDArray[Any]) -> IntArray:
-    """The group of each bin: neighbours, from both ends inwards, until they hold enough rows."""
+def _pool_bins(rows: NDArray[Any]) -> IntArray:
+    """The group of each bin: neighbors, from both ends inwards, until they have enough rows."""
     middle = int(np.searchsorted(np.cumsum(rows), rows.sum() / 2))
     groups: list[int] = []
     for side in (rows[:middle], rows[middle:][::-1]):
-        group, held, of_side = len(groups), 0.0, []
+        group, size, groups_of_side = len(groups), 0.0, []
         for n in side:
-            of_side.append(group)
-            held += n
-            if held >= MIN_BIN_ROWS:
-                group, held = group + 1, 0.0
-        groups += of_side
+            groups_of_side.append(group)
+            size += n
+            if size >= MIN_BIN_ROWS:
+                group, size = group + 1, 0.0
+        groups += groups_of_side
     return np.concatenate([groups[:middle], groups[middle:][::-1]]).astype(np.int64)
 
 
@@ -233,7 +259,7 @@ def robust_elbow(curve: Curve, mixture: FloatArray, component: FloatArray) -> fl
     return float(np.clip(vertex, max(near - (far - near) / steepness, 0.0), near))
 
 
-def authors_elbow(mixture: FloatArray, component: FloatArray) -> float:
+def authors_elbow(_: Curve, mixture: FloatArray, component: FloatArray) -> float:
     """The elbow as the authors' program finds it: never below 0.10 nor above 0.89.
 
     Lines are fitted below the curve to the ten points either side of each; the elbow has the

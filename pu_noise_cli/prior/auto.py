@@ -24,16 +24,17 @@ import numpy as np
 from ..notices import Notice
 from ..numerics import FloatArray, expit, isotonic
 from ..score.sketch import Sketch
-from .base import Estimate, Settings, corrected, register
+from .alphamax import correct_for_noise
+from .base import Estimate, Settings, register
 from .belief import (
     DEFAULT,
     Belief,
     SharePrior,
-    assumed,
+    assumptions,
+    describe_purity,
+    describe_ranges,
     hats,
     purity_asked,
-    stated_purity,
-    stated_ranges,
     top_purity,
     top_ratio,
 )
@@ -66,7 +67,7 @@ def summarise(sketch: Sketch) -> FloatArray:
     bottom_profile = _profile(unlabeled[::-1], labeled[::-1], 1 - share[::-1])
     top_drops, bottom_drops = _readings(top_profile), _readings(bottom_profile)
     alpha_plus, beta_plus = np.append(tops, top_drops), np.append(bottoms, bottom_drops)
-    alpha_and_beta = np.array(list(map(corrected, alpha_plus, beta_plus)))
+    alpha_and_beta = np.array(list(map(correct_for_noise, alpha_plus, beta_plus)))
     auc = sketch.auc
     spread = np.sqrt((n_labeled + n_unlabeled + 1) / (12 * n_labeled * n_unlabeled))
     cells = (sketch.labeled + sketch.unlabeled) / (sketch.n_labeled + sketch.n_unlabeled)
@@ -176,7 +177,7 @@ FINER = 8  # times as many α on the grid where known negatives tell α/β
 PURITIES = tuple(i / 10 for i in range(10))  # for which the interval is told
 LEVEL = 0.95  # of the intervals
 
-CONTRADICTED = 1e-3  # times as likely after the scores as before them: no longer believed
+CONTRADICTED = 1e-3  # times as likely after the scores as before them: no longer believe
 
 
 def _spaced() -> FloatArray:
@@ -277,17 +278,17 @@ class Evidence:
         return cls(networks().log_likelihood(summarise(sketch.without_negatives())), mixture)
 
 
-def believed(
+def believe(
     sketch: Sketch, settings: Settings, evidence: Evidence | None = None
 ) -> tuple[Belief, float, list[Notice]]:
     """The belief in α and β, the purity of the top that it assumes, and what the scores contradict.
 
-    A range that they contradict is kept, and nothing else believed; a purity is not assumed then.
+    A range that they contradict is kept, and nothing else believe; a purity is not assumed then.
     The evidence may be given, so as not to find it again.
     """
     evidence = evidence or Evidence.of(sketch)
     before, log_likelihood = Belief(ALPHA, BETA, prior()), evidence.log_likelihood
-    if settings.labeled_negatives:
+    if sketch.labeled_class == "negative":
         before = _turned_prior()
         beyond = np.repeat(log_likelihood[-1:], len(BEYOND), axis=0)  # nothing was learned there
         log_likelihood = np.concatenate([log_likelihood, beyond])
@@ -302,7 +303,7 @@ def believed(
         fixed = (settings.beta or 0.0, settings.beta or 1.0)
         ranges = settings.alpha_between or (0.0, 1.0), settings.beta_between or fixed
         if _contradicted(before, after, before.within(*ranges)):
-            notices.append(_contradiction(stated_ranges(settings)))
+            notices.append(_contradiction(describe_ranges(settings, sketch.labeled_class)))
             before = after = Belief.flat(*ranges)
         else:
             before, after = before.between(*ranges), after.between(*ranges)
@@ -311,7 +312,7 @@ def believed(
         purities = top_purity(after.alpha[:, None], after.beta, top_ratio(sketch))
         weight = (purities >= purity).astype(np.float64)
         if _contradicted(before, after, weight):
-            notices.append(_contradiction(stated_purity(purity, settings.labeled_negatives)))
+            notices.append(_contradiction(describe_purity(purity, sketch.labeled_class)))
             purity = 0.0
         else:
             after = after.given(weight)
@@ -336,21 +337,23 @@ def _contradiction(assumption: str) -> Notice:
     return Notice("assumption-contradicted", f"the scores contradict that {assumption}")
 
 
-def _sensitivity(sketch: Sketch, settings: Settings, evidence: Evidence) -> list[list[float]]:
+def _sensitivity(
+    sketch: Sketch, settings: Settings, evidence: Evidence
+) -> tuple[tuple[float, float, float], ...]:
     """Each of PURITIES with the ends of the interval of α if it is assumed, while it can be."""
     found = []
     for purity in PURITIES:
-        belief, _, notices = believed(sketch, replace(settings, purity=purity), evidence)
+        belief, _, notices = believe(sketch, replace(settings, purity=purity), evidence)
         if not notices:
-            found.append([purity, *belief.interval(LEVEL)[0]])
-    return found
+            found.append((purity, *belief.interval(LEVEL)[0]))
+    return tuple(found)
 
 
 @register("auto", options=("purity", "alpha_between", "beta_between"), negatives=True)
 def auto(sketch: Sketch, settings: Settings) -> Estimate:
     """Learned from simulated samples: the most accurate, with intervals of its own."""
     evidence = Evidence.of(sketch)
-    belief, purity, notices = believed(sketch, settings, evidence)
+    belief, purity, notices = believe(sketch, settings, evidence)
     if evidence.mixture is not None:
         notices.extend(evidence.mixture.notices())
     alpha, beta = float(belief.alphas(np.array([0.5]))[0]), belief.means[1]  # of least error
@@ -367,8 +370,7 @@ def auto(sketch: Sketch, settings: Settings) -> Estimate:
         notices=tuple(notices),
         draws=belief.draws(DRAWS),
         alpha_ci_sampling=(max(sampling[0], alpha_ci[0]), min(sampling[1], alpha_ci[1])),
-        assumed={
-            **assumed(settings, purity),
-            "sensitivity": _sensitivity(sketch, settings, evidence),
-        },
+        assumed=assumptions(
+            settings, purity, sketch.labeled_class, _sensitivity(sketch, settings, evidence)
+        ),
     )

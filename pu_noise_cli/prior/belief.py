@@ -11,14 +11,15 @@ So α is below .05 with probability .26, above .3 with .26, and has its median a
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..numerics import FloatArray
 from ..score.sketch import Sketch
-from .base import Settings, other_way
+from ..tables.rows import LabeledClass
+from .base import Settings
+from .document import AlphaPrior, Assumptions, BetaPiece
 
 Range = tuple[float, float]
 
@@ -223,19 +224,20 @@ def purity_asked(purity: float | None, sketch: Sketch) -> float:
     return purity * float(np.clip((sketch.auc - 0.5) / (FULL_AUC - 0.5), 0, 1))
 
 
-def stated_purity(purity: float, labeled_negatives: bool) -> str:
-    """The purity of the top, in words."""
-    top, class_ = ("bottom", "negative") if labeled_negatives else ("top", "positive")
+def describe_purity(purity: float, labeled_class: LabeledClass) -> str:
+    """The assumed purity of the top, in words."""
+    end = "bottom" if labeled_class == "negative" else "top"
     return (
-        f"at least {purity:.2g} of the unlabeled rows that score like the {top} fifth of the "
-        f"labeled ones are {class_}"
+        f"at least {purity:.2g} of the unlabeled rows that score like the {end} fifth of the "
+        f"labeled ones are {labeled_class}"
     )
 
 
-def stated_ranges(settings: Settings) -> str:
-    """The ranges that the user gives, in words."""
+def describe_ranges(settings: Settings, labeled_class: LabeledClass) -> str:
+    """The ranges of α and β that the user states, in words."""
     alpha = settings.alpha_between
-    alpha = other_way(alpha) if settings.labeled_negatives else alpha
+    if alpha is not None and labeled_class == "negative":
+        alpha = 1 - alpha[1], 1 - alpha[0]
     ranges = {"alpha": alpha, "beta": settings.beta_between}
     return " and ".join(
         f"{name} is between {between[0]:g} and {between[1]:g}"
@@ -244,27 +246,32 @@ def stated_ranges(settings: Settings) -> str:
     )
 
 
-def assumed(settings: Settings, purity: float) -> dict[str, Any]:
+def assumptions(
+    settings: Settings,
+    purity: float,
+    labeled_class: LabeledClass,
+    sensitivity: tuple[tuple[float, float, float], ...],
+) -> Assumptions:
     """The prior of an estimation, in words and numbers."""
+    excess = "above 1 - alpha" if labeled_class == "negative" else "at least 0.05 above alpha"
     words = [
         "alpha is likely as (1 - alpha)^2, or (1 in 5) spread evenly over orders of magnitude from "
         "0.001 to 0.3",
-        "beta is 1 (3 in 10), 0.9 to 1 (3 in 10), or 0.5 to 1, rarely less, and "
-        + ("above 1 - alpha" if settings.labeled_negatives else "at least 0.05 above alpha")
+        f"beta is 1 (3 in 10), 0.9 to 1 (3 in 10), or 0.5 to 1, rarely less, and {excess}"
         if settings.beta is None
         else f"beta is {settings.beta:g}",
     ]
     if settings.alpha_between or settings.beta_between:
-        words.append(stated_ranges(settings))
+        words.append(describe_ranges(settings, labeled_class))
     if purity > 0:
-        words.append(stated_purity(purity, settings.labeled_negatives))
-    return {
-        "words": "; ".join(words),
-        "alpha": {"power": DEFAULT.fall, "small": DEFAULT.small, "between": list(SMALL_ALPHA)},
-        "beta": settings.beta
-        if settings.beta is not None
-        else [{"share": share, "between": [low, high]} for share, low, high in DEFAULT.beta],
-        "purity": purity,
-        "alpha_between": None if settings.alpha_between is None else list(settings.alpha_between),
-        "beta_between": None if settings.beta_between is None else list(settings.beta_between),
-    }
+        words.append(describe_purity(purity, labeled_class))
+    pieces = tuple(BetaPiece(share=share, between=(low, high)) for share, low, high in DEFAULT.beta)
+    return Assumptions(
+        words="; ".join(words),
+        alpha=AlphaPrior(power=DEFAULT.fall, small=DEFAULT.small, between=SMALL_ALPHA),
+        beta=pieces if settings.beta is None else settings.beta,
+        purity=purity,
+        alpha_between=settings.alpha_between,
+        beta_between=settings.beta_between,
+        sensitivity=sensitivity,
+    )

@@ -14,7 +14,8 @@ import numpy as np
 
 from ..numerics import FloatArray, IntArray
 from ..score.sketch import Sketch
-from .base import Estimate, Settings, corrected, register
+from .alphamax import correct_for_noise
+from .base import Estimate, Settings, register
 
 WIDTH = np.array([0.3])  # of the published confidence width, which is wider than it need be
 
@@ -55,7 +56,7 @@ def bound(sketch: Sketch, settings: Settings) -> Estimate:
     beta_plus = float(best_bins(sketch.labeled, sketch.unlabeled, WIDTH)[0])
     if settings.beta is not None:
         return Estimate(alpha_plus * settings.beta, settings.beta, alpha_plus, beta_plus)
-    return Estimate(*corrected(alpha_plus, beta_plus), alpha_plus, beta_plus)
+    return Estimate(*correct_for_noise(alpha_plus, beta_plus), alpha_plus, beta_plus)
 
 
 FIRST = 0.05  # of the rows of the purer sample are above the first threshold

@@ -9,27 +9,41 @@ from ..score.sketch import Sketch
 from .base import Estimate, Settings, register
 
 
-@register("elkan-noto", options=("elkan_noto_estimator",))
+@register("elkan-noto")
 def elkan_noto(sketch: Sketch, settings: Settings) -> Estimate:
     """Elkan-Noto: from the labeling rate c = p(S=1|Y=1); assumes classes that do not overlap.
 
-    c makes |L| / (c n) the share of positives in both samples together. |L| of those are the
-    labeled rows, the others the unlabeled positives. Noise in the labels makes their share α / β.
+    This is the estimator e1, the mean of p(S=1|x) over the labeled rows; e2 equals it once p is
+    calibrated.
     """
-    labeled, rows = calibrated(sketch)
-    # Each labeled row is judged by the others of its block: with itself, c would be too large.
-    g = np.maximum(labeled - 1, 0) / np.maximum(rows - 1, 1)
-    n_labeled = sketch.n_labeled
-    # e1 is the mean of g over the labeled rows, e3 the maximum; e2 equals e1 once g is calibrated.
-    c = g.max() if settings.elkan_noto_estimator == "e3" else g @ labeled / n_labeled
-    odds = (1 - c) / c if c > 0 else np.inf
-    alpha_plus = float(np.clip(odds * n_labeled / sketch.n_unlabeled, 0, 1))
-    beta = 1.0 if settings.beta is None else settings.beta
-    return Estimate(alpha=alpha_plus * beta, beta=beta, alpha_plus=alpha_plus)
+    labeled, g = _calibrate(sketch)
+    return _from_rate(sketch, settings, float(g @ labeled / sketch.n_labeled))
 
 
-def calibrated(sketch: Sketch) -> tuple[FloatArray, FloatArray]:
-    """Labeled and all rows in each block of the isotonic regression of S on the score."""
+@register("elkan-noto:e3")
+def elkan_noto_e3(sketch: Sketch, settings: Settings) -> Estimate:
+    """Elkan-Noto with the estimator e3 of the labeling rate: the maximum of p(S=1|x)."""
+    return _from_rate(sketch, settings, float(_calibrate(sketch)[1].max()))
+
+
+def _calibrate(sketch: Sketch) -> tuple[FloatArray, FloatArray]:
+    """Labeled rows and p(S=1|x) in each block of the isotonic regression of S on the score.
+
+    Each labeled row is judged by the other rows of its block: with itself, c would be too large.
+    """
     rows = sketch.labeled + sketch.unlabeled
     _, starts = isotonic(sketch.labeled / rows, rows)
-    return np.add.reduceat(sketch.labeled, starts), np.add.reduceat(rows, starts)
+    labeled, rows = np.add.reduceat(sketch.labeled, starts), np.add.reduceat(rows, starts)
+    return labeled, np.maximum(labeled - 1, 0) / np.maximum(rows - 1, 1)
+
+
+def _from_rate(sketch: Sketch, settings: Settings, c: float) -> Estimate:
+    """The estimate for a labeling rate c.
+
+    A fraction |L| / (c n) of both samples together is positive: |L| labeled rows, and the unlabeled
+    positives. With wrong labels, the fraction of the latter is α / β.
+    """
+    odds = (1 - c) / c if c > 0 else np.inf
+    alpha_plus = float(np.clip(odds * sketch.n_labeled / sketch.n_unlabeled, 0, 1))
+    beta = 1.0 if settings.beta is None else settings.beta
+    return Estimate(alpha=alpha_plus * beta, beta=beta, alpha_plus=alpha_plus)

@@ -1,24 +1,44 @@
-"""From a sketch to a prior: the methods, their intervals, and what they cannot know."""
+"""From a sketch to a prior: run methods, attach intervals, and conclude with warnings and limits.
+
+Methods see the labeled class on top: where labeled rows are negatives, `run_methods` mirrors the
+scores on the way in, and `conclude` turns the estimates on the way out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
+import msgspec
 import numpy as np
 
-from ..audit.verdicts import METHOD, Audit, informed
-from ..errors import EstimationError, InputError, UsageError, printable
+from ..errors import EstimationError, InputError, UsageError, option, printable
 from ..notices import Notice
 from ..score.sketch import Sketch
-from .base import ESTIMATORS, Estimate, Estimator, Interval, Samples, Settings, Shares, other_way
+from ..tables.rows import LabeledClass
+from .base import ESTIMATORS, Estimate, Estimator, Interval, Samples, Settings
 from .bound import limits
-from .checks import Case, diagnose, diagnose_stated, missing_scores
-from .document import CI_LEVEL, STATED, Prior
+from .checks import Case, diagnose, diagnose_direction, missing_scores
+from .document import CI_LEVEL, AuditResult, MethodEstimate, Prior, ProfileCurve
 
 DEFAULT_METHOD, CURVE_METHOD, TESTING_METHOD = "auto", "alphamax-n", "subclasses"
 REPLICATES = 100
-ANYTHING: Interval = (0.0, 1.0)
+UNINFORMATIVE: Interval = (0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Estimation:
+    """Estimates from scores, with the labeled class on top: α is the fraction of that class."""
+
+    scores: Sketch  # as they are: high means positive
+    sketch: Sketch  # high means the labeled class
+    settings: Settings  # alpha_between is of the labeled class, too
+    estimates: Mapping[str, Estimate]
+    method: str  # whose estimate is the answer
+    learned: bool = False  # a classifier gave the scores
+    audit: AuditResult | None = None
+    n_verdicts: int | None = None
 
 
 def estimate_prior(
@@ -30,112 +50,185 @@ def estimate_prior(
     sample: str | None = None,
     notices: Sequence[Notice] = (),
     learned: bool = False,
-    audit: Audit | None = None,
-    competed: bool = False,
+    best_only: bool = False,
 ) -> Prior:
-    """Run one method, or all of them, on the scores and where given on the feature tables.
+    """Estimate α and β by one method, or by all.
 
-    `notices` are those of the steps before; `learned` says that the score is a classifier's. The
-    verdicts of an audit come before what `auto` says. Where the labeled rows are negatives, all is
-    done for their class, and the answer turned round. Scores are `competed` where they are those of
-    the best match of each spectrum.
+    Parameters
+    ----------
+    sketch
+        The scores; its labeled class says what the labels mean.
+    method
+        A name in ESTIMATORS, or `all`.
+    samples
+        The feature tables, for the methods that need them.
+    sample
+        The name of the sample.
+    notices
+        Warnings of earlier steps.
+    learned
+        Whether a classifier gave the scores.
+    best_only
+        Whether each score is the best of its key, such as one match per spectrum.
     """
-    given = sketch
-    sketch, settings = _for_labeled_class(sketch, settings)
-    estimates = {
-        estimator.name: _with_intervals(estimator, sketch, samples, settings)
-        for estimator in _chosen(method, samples, competed)
-    }
-    answering = answering_method(method)
-    answer = estimates[answering]
-    if not np.isfinite([answer.alpha, answer.beta]).all():
-        raise EstimationError(f"{answering} found no estimate")
-    case = Case(sketch, answer, estimates, learned, settings.labeled_negatives, given)
-    if not case.ranks_labeled_higher:  # the scores tell nothing, so nothing can be ruled out
-        beta_ci = ANYTHING if settings.beta is None else answer.beta_ci
-        answer = replace(answer, alpha_ci=ANYTHING, beta_ci=beta_ci, draws=None)
-        estimates[answering], case = answer, replace(case, estimate=answer)
-    if audit is not None:
-        of_class = audit.turned() if settings.labeled_negatives else audit
-        answer = informed(answer, of_class, sketch, settings)
-        answering, answer = METHOD, replace(answer, notices=audit.notices(settings.seed))
-        estimates[answering], case = answer, replace(case, estimate=answer)
-    two_sets = sketch.without_negatives()
-    alpha_max, beta_min = limits(two_sets)
-    curve_of = estimates.get(CURVE_METHOD) or ESTIMATORS[CURVE_METHOD].estimate(two_sets, settings)
-    found = Prior(
-        method=answering,
-        seed=settings.seed,
-        n_labeled=sketch.n_labeled,
-        n_unlabeled=sketch.n_unlabeled,
-        answer=answer,
-        auc_pu=sketch.auc,
-        estimates=estimates,
-        notices=(*notices, *diagnose(case), *_unused(sketch, answering), *_said(answer, estimates)),
-        curves=curve_of.curves,
-        alpha_max=alpha_max if answer.typical else None,
-        beta_min=beta_min,
-        sample=sample,
-        n_verdicts=None if audit is None else len(audit.known),
-        n_negatives=sketch.n_negative or None,
-        audit=None if audit is None else audit.to_json(settings.seed),
+    estimation = run_methods(
+        sketch, method, settings, samples=samples, learned=learned, best_only=best_only
     )
-    return found.turned() if settings.labeled_negatives else found
+    return conclude(estimation, sample=sample, notices=notices)
 
 
-def _for_labeled_class(sketch: Sketch, settings: Settings) -> tuple[Sketch, Settings]:
-    """The scores and settings such that labeled rows score high and α is their class's share."""
+# ---- Steps
+
+
+def run_methods(
+    sketch: Sketch,
+    method: str,
+    settings: Settings,
+    *,
+    samples: Samples | None = None,
+    learned: bool = False,
+    best_only: bool = False,
+) -> Estimation:
+    """Run one method, or all that can be run; see `estimate_prior`."""
     if not sketch.n_unlabeled:
         raise InputError(
-            "alpha cannot be estimated without unlabeled rows: state it, with --alpha of 'run' or "
-            "'posterior'"
+            f"alpha cannot be estimated without unlabeled rows: state it with {option('alpha')} of "
+            "'run' or 'posterior'"
         )
-    if not settings.labeled_negatives:
-        return sketch, settings
-    turned = replace(settings, alpha_between=other_way(settings.alpha_between))
-    return sketch.mirrored(), turned
+    scores = sketch
+    if sketch.labeled_class == "negative":
+        sketch = replace(sketch.mirrored(), labeled_class="negative")
+        settings = replace(settings, alpha_between=_mirror(settings.alpha_between))
+        samples = samples and replace(samples, labeled_class="negative")
+    estimates = {
+        estimator.name: _with_intervals(estimator, sketch, samples, settings)
+        for estimator in _select(method, samples, best_only)
+    }
+    chosen = answering_method(method)
+    answer = estimates[chosen]
+    if not np.isfinite([answer.alpha, answer.beta]).all():
+        raise EstimationError(f"{chosen} found no estimate")
+    if not Case(sketch, answer).ranks_labeled_higher:  # such scores rule nothing out
+        beta_ci = UNINFORMATIVE if settings.beta is None else answer.beta_ci
+        answer = replace(answer, alpha_ci=UNINFORMATIVE, beta_ci=beta_ci, draws=None)
+        estimates[chosen] = answer
+    return Estimation(scores, sketch, settings, estimates, chosen, learned)
+
+
+def conclude(
+    estimation: Estimation, *, sample: str | None = None, notices: Sequence[Notice] = ()
+) -> Prior:
+    """Add warnings, limits and curves to estimates; α becomes the fraction of positives."""
+    sketch, settings, estimates = estimation.sketch, estimation.settings, estimation.estimates
+    negatives = sketch.labeled_class == "negative"
+    shown = {name: _turn(e) if negatives else e for name, e in estimates.items()}
+    answer, answer_shown = estimates[estimation.method], shown[estimation.method]
+    case = Case(sketch, answer, estimates, estimation.learned, answer_shown, estimation.scores)
+    two_sets = sketch.without_negatives()
+    alpha_limit, beta_limit = limits(two_sets)
+    alpha_max = alpha_limit if answer.representative else None
+    curves_of = estimates.get(CURVE_METHOD) or ESTIMATORS[CURVE_METHOD].estimate(two_sets, settings)
+    return Prior(
+        method=estimation.method,
+        seed=settings.seed,
+        labeled_are="negatives" if negatives else "positives",
+        n_labeled=sketch.n_labeled,
+        n_unlabeled=sketch.n_unlabeled,
+        n_negatives=sketch.n_negative or None,
+        n_verdicts=estimation.n_verdicts,
+        alpha_max=None if negatives else alpha_max,
+        alpha_min=1 - alpha_max if negatives and alpha_max is not None else None,
+        beta_min=beta_limit,
+        assumed=answer_shown.assumed,
+        audit=estimation.audit,
+        auc_pu=sketch.auc,
+        auc=corrected_auc(sketch.auc, answer_shown.alpha, answer_shown.beta, sketch.labeled_class),
+        sample=sample,
+        notices=(
+            *notices,
+            *diagnose(case),
+            *_unused_negatives(sketch, estimation.method),
+            *_method_notices(answer, estimates),
+        ),
+        estimates=tuple(
+            MethodEstimate(method=name, converged=e.converged, **_fractions(e))
+            for name, e in shown.items()
+        ),
+        draws=answer_shown.draws,
+        curves={
+            name: ProfileCurve(
+                proportion=tuple(curve.proportion.tolist()),
+                log_likelihood=tuple(curve.log_likelihood.tolist()),
+            )
+            for name, curve in curves_of.curves.items()
+        }
+        or None,
+        **_fractions(answer_shown),
+    )
+
+
+def _fractions(estimate: Estimate) -> dict[str, Any]:
+    """The fractions and intervals that PRIOR.json has of an answer and of every method."""
+    names = ("alpha", "alpha_ci", "alpha_ci_sampling", "beta", "beta_ci", "alpha_plus", "beta_plus")
+    return {name: getattr(estimate, name) for name in names}
 
 
 def stated_prior(
     sketch: Sketch,
-    shares: Shares,
-    seed: int,
-    sample: str | None,
-    notices: Sequence[Notice],
+    prior: Prior,
+    *,
+    seed: int = 0,
+    sample: str | None = None,
+    notices: Sequence[Notice] = (),
     learned: bool = False,
 ) -> Prior:
-    """What the user states of these rows instead of estimating it."""
-    negatives = sketch.labeled_class == "negative"
-    beta = 1 - shares.beta if negatives else shares.beta
-    auc_pu = None
+    """Complete a prior that the user states, with what the scores of the rows say."""
+    answer, auc_pu, auc = prior.answer, None, None
+    assert answer is not None
     if sketch.n_unlabeled:
-        auc_pu = 1 - sketch.auc if negatives else sketch.auc
-    return Prior(
-        method=STATED,
+        auc_pu = 1 - sketch.auc if prior.labeled_class == "negative" else sketch.auc
+        auc = corrected_auc(auc_pu, answer.alpha, answer.beta, prior.labeled_class)
+    return msgspec.structs.replace(
+        prior,
         seed=seed,
         n_labeled=sketch.n_labeled,
         n_unlabeled=sketch.n_unlabeled,
-        answer=Estimate(shares.alpha, beta),
+        n_negatives=sketch.n_negative or None,
         auc_pu=auc_pu,
-        estimates={},
+        auc=auc,
+        sample=sample,
         notices=(
             *notices,
             *missing_scores(sketch.missing),
-            *diagnose_stated(sketch, shares.alpha, beta, learned),
+            *check_stated(sketch, prior, learned),
         ),
-        curves={},
-        sample=sample,
-        n_negatives=sketch.n_negative or None,
-        labeled_negatives=negatives,
     )
 
 
+def check_stated(sketch: Sketch, prior: Prior, learned: bool = False) -> tuple[Notice, ...]:
+    """The warning that the score is reversed, for α and β that the user states."""
+    answer = prior.answer
+    assert answer is not None
+    if prior.labeled_class == "negative":
+        sketch, answer = replace(sketch.mirrored(), labeled_class="negative"), _turn(answer)
+    return diagnose_direction(Case(sketch, answer, learned=learned))
+
+
 def failed_prior(method: str, seed: int, error: Exception, sample: str | None) -> Prior:
-    """The prior that is written where estimation or its input fails and a file is wanted."""
+    """The prior to write if estimation or its input failed and a file is wanted all the same."""
     code = "bad-input" if isinstance(error, InputError) else "estimation-failed"
-    notices = (Notice(code, printable(str(error))),)
-    answering = answering_method(method)
-    return Prior(answering, seed, None, None, None, None, {}, notices, {}, sample=sample)
+    notice = Notice(code, printable(str(error)))
+    return Prior(
+        method=answering_method(method),
+        seed=seed,
+        alpha=None,
+        beta=None,
+        sample=sample,
+        notices=(notice,),
+    )
+
+
+# ---- Parts of the steps
 
 
 def answering_method(method: str) -> str:
@@ -148,44 +241,85 @@ def needs_features(method: str) -> bool:
     return method == "all" or ESTIMATORS[method].needs == "features"
 
 
-def _unused(sketch: Sketch, method: str) -> tuple[Notice, ...]:
-    """The warning that a method does not use the known negatives, where it does not."""
-    used = method not in ESTIMATORS or ESTIMATORS[method].negatives
-    if used or not sketch.n_negative:
-        return ()
-    return (
-        Notice(
-            "negatives-not-used",
-            f"{method} does not use the {sketch.n_negative} known negatives; auto does",
-        ),
+def corrected_auc(
+    auc_pu: float, alpha: float, beta: float, labeled_class: LabeledClass = "positive"
+) -> float | None:
+    """The AUC of positives against negatives, from that of labeled against unlabeled rows.
+
+    Parameters
+    ----------
+    auc_pu
+        With the labeled class on top.
+    alpha
+        The fraction of positives among unlabeled rows.
+    beta
+        The fraction of the labels that are correct.
+    """
+    excess = beta - (1 - alpha if labeled_class == "negative" else alpha)
+    return float(np.clip(0.5 + (auc_pu - 0.5) / excess, 0, 1)) if excess > 0 else None
+
+
+def _mirror(interval: Interval | None) -> Interval | None:
+    """The interval of one minus a fraction."""
+    return None if interval is None else (1 - interval[1], 1 - interval[0])
+
+
+def _turn(estimate: Estimate) -> Estimate:
+    """The same estimate with α as the fraction of the other class."""
+    assumed = estimate.assumed
+    if assumed is not None:
+        assumed = msgspec.structs.replace(
+            assumed,
+            alpha_between=_mirror(assumed.alpha_between),
+            sensitivity=tuple((p, 1 - high, 1 - low) for p, low, high in assumed.sensitivity),
+        )
+    draws = estimate.draws
+    return replace(
+        estimate,
+        alpha=1 - estimate.alpha,
+        alpha_plus=None,  # of the labeled class, so no limit of this α
+        beta_plus=None,
+        alpha_ci=_mirror(estimate.alpha_ci),
+        alpha_ci_sampling=_mirror(estimate.alpha_ci_sampling),
+        draws=draws and tuple((1 - alpha, beta) for alpha, beta in reversed(draws)),
+        assumed=assumed,
     )
 
 
-def _said(answer: Estimate, estimates: Mapping[str, Estimate]) -> tuple[Notice, ...]:
-    """The warnings of the answering method, and of that which tests if labels are typical."""
+def _unused_negatives(sketch: Sketch, method: str) -> tuple[Notice, ...]:
+    """The warning that a method does not use the known negatives."""
+    if not sketch.n_negative or method not in ESTIMATORS or ESTIMATORS[method].negatives:
+        return ()
+    message = f"{method} does not use the {sketch.n_negative} known negatives; auto does"
+    return (Notice("negatives-not-used", message),)
+
+
+def _method_notices(answer: Estimate, estimates: Mapping[str, Estimate]) -> tuple[Notice, ...]:
+    """The warnings of the answering method, and of the one that tests the labels."""
     tested = estimates.get(TESTING_METHOD, answer)
     return answer.notices if tested is answer else (*answer.notices, *tested.notices)
 
 
-def _chosen(method: str, samples: Samples | None, competed: bool) -> Sequence[Estimator]:
-    there = {"scores": True, "features": samples is not None, "matches": competed}
+def _select(method: str, samples: Samples | None, best_only: bool) -> Sequence[Estimator]:
+    """The estimators of a method that can be run on what there is."""
+    available = {"scores": True, "features": samples is not None, "best scores": best_only}
     if method == "all":
-        return [e for e in ESTIMATORS.values() if there[e.needs]]
+        return [e for e in ESTIMATORS.values() if available[e.needs] and ":" not in e.name]
     estimator = ESTIMATORS[method]
-    if estimator.needs == "features" and samples is None:
-        raise UsageError(f"--method {method} needs the feature tables: --labeled and --unlabeled")
-    if estimator.needs == "matches" and not competed:
-        raise UsageError(
-            f"--method {method} counts the best match of each spectrum, so it needs the matches: a "
-            ".pin file, or --spectrum-columns"
-        )
+    if not available[estimator.needs]:
+        needed = {
+            "features": f"the feature tables: {option('labeled')} and {option('unlabeled')}",
+            "best scores": "the best match of each spectrum: a .pin file, or "
+            f"{option('spectrum_columns')}",
+        }
+        raise UsageError(f"{option('method')} {method} needs {needed[estimator.needs]}")
     return [estimator]
 
 
 def _with_intervals(
     estimator: Estimator, sketch: Sketch, samples: Samples | None, settings: Settings
 ) -> Estimate:
-    """The estimate, with percentile intervals over bootstrap samples where it has none itself."""
+    """The estimate, with percentile intervals over bootstrap samples if it has none itself."""
     if not estimator.negatives:
         sketch = sketch.without_negatives()
     data = samples if estimator.needs == "features" else sketch

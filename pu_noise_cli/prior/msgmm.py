@@ -25,7 +25,9 @@ RESOLUTION = 0.01  # standard deviations within which scores count as one
 @register("msgmm")
 def msgmm(sketch: Sketch, settings: Settings) -> Estimate:
     """MSGMM: parametric, two Gaussians that the labeled and the unlabeled scores share."""
-    return fit(_merged(data_of(sketch.scores[:, None], sketch.unlabeled, sketch.labeled)), settings)
+    return fit(
+        _merged(make_data(sketch.scores[:, None], sketch.unlabeled, sketch.labeled)), settings
+    )
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Mixtures:
     moments: FloatArray  # (2, 1 + d + d²): of component 1 and of component 0
 
 
-def data_of(x: FloatArray, unlabeled: IntArray, labeled: IntArray) -> Data:
+def make_data(x: FloatArray, unlabeled: IntArray, labeled: IntArray) -> Data:
     """The data of points x of shape (n, d), given how many rows of each sample lie there."""
     share = (unlabeled + labeled) / (unlabeled.sum() + labeled.sum())
     x = x / np.maximum(np.abs(x).max(0), 1e-300)  # so that squares neither overflow nor vanish

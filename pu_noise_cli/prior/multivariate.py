@@ -1,29 +1,27 @@
-"""The paper's third table: its estimators on the features themselves, without the transform.
-
-Both see the top principal components of the jointly standardised samples.
-"""
+"""The paper's third table: its estimators on the principal components of the features."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..numerics import FloatArray, IntArray
-from .alphamax import both_ways, count
+from .alphamax import both_ways, count, robust_elbow
 from .base import Estimate, Samples, Settings, register
-from .msgmm import data_of, fit
+from .msgmm import fit, make_data
 
-COMPONENTS = 3
+MAX_COMPONENTS = 3
 
 
-@register("alphamax-nm", needs="features", options=("elbow",))
+@register("alphamax-nm", needs="features")
 def alphamax_nm(samples: Samples, settings: Settings) -> Estimate:
     """AlphaMax-N on the features: histograms of their first three principal components."""
     x, labeled = principal_components(samples)
     unlabeled = 1 - labeled
     return both_ways(
-        count(_bins(x, labeled), unlabeled, labeled),
-        count(_bins(x, unlabeled), labeled, unlabeled),
+        count(_cells(x, labeled), unlabeled, labeled),
+        count(_cells(x, unlabeled), labeled, unlabeled),
         settings,
+        robust_elbow,
     )
 
 
@@ -31,11 +29,18 @@ def alphamax_nm(samples: Samples, settings: Settings) -> Estimate:
 def msgmm_pca(samples: Samples, settings: Settings) -> Estimate:
     """MSGMM on the features: Gaussians over their first three principal components."""
     x, labeled = principal_components(samples)
-    return fit(data_of(x, 1 - labeled, labeled), settings)
+    return fit(make_data(x, 1 - labeled, labeled), settings)
 
 
 def principal_components(samples: Samples) -> tuple[FloatArray, IntArray]:
-    """The top components of all rows, shape (n, 3) or fewer, and which rows are labeled, (n,)."""
+    """The top components of all jointly standardized rows, and which rows are labeled.
+
+    Returns
+    -------
+    x : shape (n, d), d at most MAX_COMPONENTS
+    labeled : shape (n,)
+        1 for a labeled row, else 0.
+    """
     x = np.concatenate([samples.labeled, samples.unlabeled]).astype(np.float64)
     labeled = np.repeat([1, 0], [len(samples.labeled), len(samples.unlabeled)])
     x /= np.maximum(np.abs(x).max(0), 1e-300)  # so that squares neither overflow nor vanish
@@ -43,12 +48,12 @@ def principal_components(samples: Samples) -> tuple[FloatArray, IntArray]:
     scale = x.std(0)
     x /= np.where(scale > 1e-12, scale, 1.0)
     _, vectors = np.linalg.eigh(x.T @ x)
-    top = vectors[:, ::-1][:, :COMPONENTS]
+    top = vectors[:, ::-1][:, :MAX_COMPONENTS]
     largest = np.take_along_axis(top, np.abs(top).argmax(0)[None], axis=0)
-    return x @ (top * np.sign(largest)), labeled  # of the two signs, the same one each time
+    return x @ (top * np.sign(largest)), labeled  # the same one of the two signs each time
 
 
-def _bins(x: FloatArray, component: IntArray) -> IntArray:
+def _cells(x: FloatArray, component: IntArray) -> IntArray:
     """The bin of each row, shape (n,): the paper's width by dimension, 3.5 σ |C|^(-1/(2+d))."""
     sigma = x[component > 0].std(0)
     width = 3.5 * sigma * component.sum() ** (-1 / (2 + x.shape[1]))

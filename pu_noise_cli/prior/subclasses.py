@@ -30,7 +30,7 @@ from ..score.classifiers import Training
 from ..score.networks import networks
 from ..score.scaling import fit_scaling
 from ..score.sketch import Sketch
-from .auto import ALPHA, DRAWS, LEVEL, Evidence, auto, believed
+from .auto import ALPHA, DRAWS, LEVEL, Evidence, auto, believe
 from .base import Estimate, Samples, Settings, register
 from .belief import Belief
 from .bound import WIDTH, best_bins
@@ -239,7 +239,12 @@ def _tables(samples: Samples, settings: Settings, rng: np.random.Generator) -> T
         scores = np.clip(fit.scores, 1e-4, 1 - 1e-4)
     # both kinds of row weigh the same in training, so the odds of the score are g/f
     ratio = scores / (1 - scores)
-    return Tables(rows.astype(np.float64), len(both[0]), ratio, Sketch.from_rows(scores, labeled))
+    return Tables(
+        rows.astype(np.float64),
+        len(both[0]),
+        ratio,
+        Sketch.from_rows(scores, labeled, samples.labeled_class),
+    )
 
 
 def _drawn(rows: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -271,7 +276,7 @@ def _parts(tables: Tables, ratios: Ratios, number: int, rng: np.random.Generator
 def _part(tables: Tables, ratios: Ratios, members: BoolArray) -> Part:
     sketch = Sketch.from_samples(*ratios.of(members))
     evidence = Evidence.of(sketch)
-    belief, _, _ = believed(sketch, CLEAN, evidence)
+    belief, _, _ = believe(sketch, CLEAN, evidence)
     return Part(float(members.sum() / tables.n_labeled), evidence.log_likelihood[:, -1], belief)
 
 
@@ -345,7 +350,7 @@ def answer(found: Divided) -> Estimate:
         beta_ci=plain.beta_ci,
         notices=_warned(found.signs.log_odds),
         draws=tuple(map(tuple, draws.tolist())),
-        typical=False,
+        representative=False,
     )
 
 

@@ -64,7 +64,7 @@ def roll_up(
                 f"decoys have {level} with names of their own in {option(f'{key}_column')}?"
             )
         sketch = best.sketch()
-        prior = estimate_prior(sketch, method, settings, competed=True)
+        prior = estimate_prior(sketch, method, settings, best_only=True)
         levels[level] = Confidence(best, calibrated(prior, sketch))
     return levels
 

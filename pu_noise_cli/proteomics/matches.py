@@ -248,7 +248,7 @@ DRAWS = 100
 TAIL = 0.025
 
 
-@register(COUNTING, needs="matches")
+@register(COUNTING, needs="best scores")
 def target_decoy(sketch: Sketch, settings: Settings) -> Estimate:
     """Target-decoy: there are as many wrong targets as decoys among the best matches of spectra.
 

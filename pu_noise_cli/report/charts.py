@@ -27,10 +27,11 @@ from ..errors import UsageError
 from ..evidence.thresholds import Threshold, Thresholds
 from ..numerics import FloatArray, IntArray
 from ..posterior.calibration import posterior_at
-from ..prior.base import Curve, Estimate, Interval
+from ..prior.base import Estimate, Interval
 from ..prior.belief import purity_asked
-from ..prior.document import LITTLE, Prior, Wording, lower_end
+from ..prior.document import MethodEstimate, Prior, ProfileCurve
 from ..prior.estimation import CURVE_METHOD
+from ..prior.summary import LITTLE, Wording, certainty, is_contradicted, lower_end
 from ..score.sketch import Sketch
 from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED
 from .content import (
@@ -218,7 +219,9 @@ class ForestLine:
     stressed: bool = False
 
     @classmethod
-    def of(cls, label: str, share: str, estimate: Estimate | None, stressed: bool) -> ForestLine:
+    def of(
+        cls, label: str, share: str, estimate: Estimate | MethodEstimate | None, stressed: bool
+    ) -> ForestLine:
         """The line of alpha or beta by an estimate, if there is one."""
         if estimate is None:
             return cls(label, None)
@@ -327,8 +330,8 @@ def methods(prior: Prior) -> list[Chart]:
             f"{symbol} by method",
             symbol,
             [
-                ForestLine.of(method, share, estimate, method == prior.method)
-                for method, estimate in prior.estimates.items()
+                ForestLine.of(estimate.method, share, estimate, estimate.method == prior.method)
+                for estimate in prior.estimates
             ],
         )
         for share, symbol in SYMBOLS.items()
@@ -350,7 +353,7 @@ REPORT = Wording("α", "β", _percent_of)
 
 def certainty_list(prior: Prior) -> str:
     """What is certain, what is likely and what would narrow it, a line each."""
-    said = prior.certainty(REPORT)
+    said = certainty(prior, REPORT)
     lines = {
         "Certain, at 95&nbsp;% confidence": said.get("sure"),
         "Likely": _likely(prior, said.get("given")),
@@ -389,12 +392,12 @@ def sensitivity(content: ReportContent) -> list[Chart]:
     sketch = content.sketch.mirrored() if prior.labeled_negatives else content.sketch
     by_purity = {
         purity_asked(stated, sketch): (lower_end((low, high)), high)
-        for stated, low, high in answer.assumed["sensitivity"]
+        for stated, low, high in answer.assumed.sensitivity
     }
     if len(by_purity) < FEWEST:
         return []
-    purity = answer.assumed["purity"]
-    used = 0.0 if prior.contradicted or purity < LITTLE else purity
+    purity = answer.assumed.purity
+    used = 0.0 if is_contradicted(prior) or purity < LITTLE else purity
     if used and answer.alpha_ci is not None:
         by_purity[used] = lower_end(answer.alpha_ci), answer.alpha_ci[1]
     purities = sorted(by_purity)
@@ -433,9 +436,9 @@ def _sensitivity_in_words(row: Row) -> str:
 def sensitivity_text(content: ReportContent) -> str:
     """The chart in two sentences."""
     assert content.answer.assumed is not None
-    purity = content.answer.assumed["purity"]
+    purity = content.answer.assumed.purity
     least = f"at least {_percent_of(purity, 2)}"
-    if content.prior.contradicted:
+    if is_contradicted(content.prior):
         here = f"That {least} of them are contradicts the scores and was not used"
     elif purity >= LITTLE:
         here = f"This result assumes {least} (the dashed line)"
@@ -816,15 +819,15 @@ def likelihoods(prior: Prior, elbow: Estimate | None) -> list[Chart]:
     return [
         _likelihood(prior, name, prior.curves[name], elbow)
         for name in DIRECTIONS
-        if name in prior.curves and len(prior.curves[name].proportion)
+        if prior.curves and name in prior.curves and prior.curves[name].proportion
     ]
 
 
-def _likelihood(prior: Prior, name: str, curve: Curve, elbow: Estimate | None) -> Chart:
+def _likelihood(prior: Prior, name: str, curve: ProfileCurve, elbow: Estimate | None) -> Chart:
     title, symbol = DIRECTIONS[name]
     order = np.argsort(curve.proportion, kind="stable")
     order = order[:: -(-len(order) // MOST_POINTS)]
-    proportion, value = curve.proportion[order], curve.log_likelihood[order]
+    proportion, value = (np.array(x)[order] for x in (curve.proportion, curve.log_likelihood))
     marked = [(f"{symbol} of the answer ({shortened(prior.method, 20)})", prior.answer)]
     if prior.method != CURVE_METHOD:
         marked.append((f"AlphaMax's elbow ({CURVE_METHOD})", elbow))

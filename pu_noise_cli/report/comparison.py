@@ -209,7 +209,7 @@ def summarize(priors: Iterable[tuple[str, Prior]]) -> list[dict[str, Any]]:
 def _row(file: str, prior: Prior) -> dict[str, Any]:
     failed = prior.answer is None
     return {
-        "sample": _printable(prior.name(file)),
+        "sample": _printable(prior.sample_name(file)),
         "status": "failed" if failed else "ok",
         "reason": " ".join(_printable(prior.reason).split()) if failed else None,
         **_interval("alpha", prior.answer),

@@ -32,7 +32,8 @@ from ..posterior.calibration import Calibration, corrected_auc, shift_prior
 from ..posterior.groups import Groups
 from ..posterior.table import DoubtfulRow, DoubtfulRows
 from ..prior.base import Estimate, Interval
-from ..prior.document import STATED, Prior, lower_end, notices_of_json
+from ..prior.document import STATED, Prior
+from ..prior.summary import lower_end
 from ..score.sketch import Sketch
 from ..tables.results import SCHEMA
 from ..tables.rows import LABELED, UNLABELED
@@ -427,7 +428,7 @@ class Provenance:
             | {name: value for name, value in given.items() if name not in files},
             score_column=None if score_column is None else str(score_column),
             columns=tuple(_column(entry) for entry in value["columns"]),
-            notices=notices_of_json(value["warnings"]),
+            notices=tuple(Notice(str(w["code"]), str(w["message"])) for w in value["warnings"]),
         )
 
 

@@ -21,8 +21,9 @@ from typing import Any
 from .. import __version__
 from ..notices import Kind, kinds
 from ..prior.base import ESTIMATORS, Estimate, Interval, Settings
-from ..prior.document import Prior, lower_end, shown_share
+from ..prior.document import Prior
 from ..prior.estimation import CURVE_METHOD
+from ..prior.summary import lower_end, with_interval
 from ..tables.rows import LABELED, UNLABELED
 from .charts import (
     Chart,
@@ -168,7 +169,7 @@ def table(
 
 def cell(share: float | None, interval: Interval | None = None) -> str:
     """A share with its interval, as tables have it."""
-    return "–" if share is None else shown_share(share, interval)
+    return "–" if share is None else with_interval(share, interval)
 
 
 def advice(code: str) -> str:
@@ -244,7 +245,7 @@ def provenance_section(content: ReportContent, names: Names) -> str:
         ["seed", str(prior.seed)],
     ]
     if prior.answer is not None and prior.answer.assumed is not None:
-        rows.append(["assumed beforehand", names.html(prior.answer.assumed["words"], 500)])
+        rows.append(["assumed beforehand", names.html(prior.answer.assumed.words, 500)])
     text = ""
     if given is not None:
         rows += [
@@ -572,13 +573,11 @@ def _elbow(content: ReportContent) -> Estimate | None:
         return None
     if prior.labeled_negatives:  # the curves are of their class, and so is the elbow
         sketch = sketch.mirrored()
-    elif CURVE_METHOD in prior.estimates:
-        return prior.estimates[CURVE_METHOD]
+    elif own := [e for e in prior.estimates if e.method == CURVE_METHOD]:
+        return Estimate(own[0].alpha, own[0].beta, own[0].alpha_plus, own[0].beta_plus)
     if (prior.n_labeled, prior.n_unlabeled) != (sketch.n_labeled, sketch.n_unlabeled):
         return None  # the curves are those of other rows
-    options = {} if content.provenance is None else content.provenance.options
-    elbow = "authors" if options.get("elbow") == "authors" else "robust"
-    return ESTIMATORS[CURVE_METHOD].estimate(sketch.without_negatives(), Settings(elbow=elbow))
+    return ESTIMATORS[CURVE_METHOD].estimate(sketch.without_negatives(), Settings())
 
 
 def _methods_text(prior: Prior) -> str:
@@ -594,15 +593,15 @@ def _methods_text(prior: Prior) -> str:
 def _methods_table(prior: Prior, names: Names) -> str:
     rows = [
         [
-            f"<strong>{names.html(method)}</strong> (the answer)"
-            if method == prior.method
-            else names.html(method),
+            f"<strong>{names.html(estimate.method)}</strong> (the answer)"
+            if estimate.method == prior.method
+            else names.html(estimate.method),
             cell(estimate.alpha, estimate.alpha_ci),
             cell(estimate.beta, estimate.beta_ci),
             cell(estimate.alpha_plus),
             cell(estimate.beta_plus),
         ]
-        for method, estimate in prior.estimates.items()
+        for estimate in prior.estimates
     ]
     return table("Estimates by method", ["method", "α", "β", "α⁺", "β⁺"], rows)
 
@@ -615,12 +614,12 @@ def _audit_section(prior: Prior) -> list[str]:
         f"<p>{count(prior.n_verdicts or 0)} rows were verified by hand, drawn at random within "
         "strata of the score. What they say of α and β rests on nothing but that the verdicts are "
         "right. If the posteriors that the rows were drawn by are right, verdicts as far from them "
-        f"as these have a probability of {number(prior.audit['calibration_p'], 3)}.</p>"
+        f"as these have a probability of {number(prior.audit.calibration_p, 3)}.</p>"
     )
     keys = ("set", "stratum", "rows", "verdicts", "positive", "expected")
     rows = [
-        [escape(stratum["set"]), *(number(stratum[key], 4) for key in keys[1:])]
-        for stratum in prior.audit["strata"][:MAX_LISTED]
+        [escape(stratum.set), *(number(getattr(stratum, key), 4) for key in keys[1:])]
+        for stratum in prior.audit.strata[:MAX_LISTED]
     ]
     head = ["sample", "stratum", "rows", "verified", "positive", "expected by the posteriors"]
     return [section("audit", "Rows verified", text, table("Verdicts by stratum", head, rows))]

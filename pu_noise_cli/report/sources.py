@@ -13,7 +13,7 @@ from ..notices import Notice
 from ..posterior.bounds import bounds
 from ..posterior.calibration import Calibration, calibrate
 from ..posterior.table import DoubtfulRow, DoubtfulRows
-from ..prior.document import Prior, read_prior, shares_for
+from ..prior.document import parse_prior, read_prior, shares_for
 from ..prior.estimation import DEFAULT_METHOD, failed_prior
 from ..score.scores import Scores
 from ..score.sketch import Sketch, SketchBuilder
@@ -80,8 +80,8 @@ def report_of(
 
 
 def _read_sample(name: str) -> Sample:
-    prior = Prior.from_json(name, read_json(name))
-    return Sample(prior.name(name), prior)
+    prior = parse_prior(name, read_json(name))
+    return Sample(prior.sample_name(name), prior)
 
 
 def _own_failure(name: str) -> Sample | None:
@@ -95,7 +95,7 @@ def _own_failure(name: str) -> Sample | None:
 
 def _failed(name: str, error: Exception) -> Sample:
     prior = failed_prior(DEFAULT_METHOD, 0, error, None)
-    return Sample(prior.name(name), prior)
+    return Sample(prior.sample_name(name), prior)
 
 
 def read_content(

@@ -15,7 +15,7 @@ import atheris
 
 with atheris.instrument_imports(include=["pu_noise_cli", "zipfile", "numpy.lib._format_impl"]):
     from pu_noise_cli.evidence.strengths import levels
-    from pu_noise_cli.prior.document import Prior
+    from pu_noise_cli.prior.document import parse_prior
     from pu_noise_cli.report.content import Provenance
     from pu_noise_cli.score.model import load_model
     from pu_noise_cli.score.sketch import load_sketch
@@ -30,7 +30,7 @@ def _json(raw: bytes) -> object:
 
 
 READERS = (
-    lambda raw: Prior.from_json("x", _json(raw)),
+    lambda raw: parse_prior("x", _json(raw)),
     lambda raw: levels("x", _json(raw), 0.1),
     lambda raw: Provenance.of("x", _json(raw)),
     lambda raw: load_sketch("x", io.BytesIO(raw)),
