@@ -38,10 +38,9 @@ if TYPE_CHECKING:
     from ..proteomics.pin import PinRoles
     from ..score.scores import Scores
     from ..score.sketch import Sketch
-    from ..tables.rows import LabeledClass
     from ..score.training import TransformSettings
     from ..tables.reading import Table
-    from ..tables.rows import Rows
+    from ..tables.rows import LabeledClass, Rows
 
 
 HEADINGS = (

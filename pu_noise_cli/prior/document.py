@@ -16,8 +16,8 @@ from ..errors import EstimationError, UsageError, option
 from ..notices import Notice
 from ..numerics import FloatArray
 from ..score.sketch import Sketch
-from ..tables.rows import LabeledClass
 from ..tables.files import Count, Fraction, document, parse_document, read_json
+from ..tables.rows import LabeledClass
 from .base import Estimate, Interval, Shares
 
 SCHEMA: Literal["punoise.prior/1"] = "punoise.prior/1"
