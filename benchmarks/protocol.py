@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from pu_noise_cli.prior.base import ESTIMATORS, Samples, Settings
 from pu_noise_cli.score.classifiers import CLASSIFIERS, Training
-from pu_noise_cli.score.scaling import fit_scaling
+from pu_noise_cli.score.model import fit_scaling
 from pu_noise_cli.score.sketch import Sketch
 
 HERE = Path(__file__).parent

@@ -19,7 +19,7 @@ from pu_noise_cli.prior.base import Settings
 from pu_noise_cli.prior.document import shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.classifiers import CLASSIFIERS, Training
-from pu_noise_cli.score.scaling import fit_scaling
+from pu_noise_cli.score.model import fit_scaling
 from pu_noise_cli.score.sketch import Sketch
 
 LABELED, UNLABELED, FEATURES, INFORMING = 50, 18_000, 200, 20

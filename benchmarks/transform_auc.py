@@ -13,7 +13,7 @@ from protocol import paper, real
 from sklearn.metrics import roc_auc_score
 
 from pu_noise_cli.score.classifiers import CLASSIFIERS, Training
-from pu_noise_cli.score.scaling import fit_scaling
+from pu_noise_cli.score.model import fit_scaling
 
 
 def main() -> None:

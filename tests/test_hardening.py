@@ -625,9 +625,8 @@ def test_every_array_of_a_model_is_checked(kind, models):
         for other in wrong:
             with pytest.raises(InputError):
                 load(header, {**arrays, name: other})
-        if name != "model.activation":  # models from before have none
-            with pytest.raises(InputError):
-                load(header, {k: v for k, v in arrays.items() if k != name})
+        with pytest.raises(InputError):
+            load(header, {k: v for k, v in arrays.items() if k != name})
 
 
 HEADERS = [
@@ -637,15 +636,17 @@ HEADERS = [
     {"lower_is_positive": 1},
     {"encoding": {"columns": [], "na": []}},
     {"encoding": None},
-    {"files": [[["x", -1, 5]]]},
-    {"files": 3},
-    {"group_column": 7},
+    {"scorer": {"files": [[["x", -1, 5]]]}},
+    {"scorer": {"files": 3}},
+    {"scorer": {"group_column": 7}},
 ]
 
 
 @pytest.mark.parametrize("change", HEADERS, ids=str)
 def test_the_header_of_a_model_is_checked(change, models):
     header, arrays = models["logistic"]
+    if "scorer" in change:
+        change = {"scorer": header["scorer"] | change["scorer"]}
     with pytest.raises(InputError):
         load(header | change, arrays)
 

@@ -28,7 +28,6 @@ from pu_noise_cli.score.sketch import (
     load_sketch,
     save_sketch,
     sketch_arrays,
-    sketch_header,
 )
 from pu_noise_cli.tables.files import write_archive
 
@@ -345,7 +344,10 @@ def test_a_damaged_sketch_is_an_input_error():
     ):
         file = io.BytesIO()
         write_archive(
-            file, SKETCH_FORMAT, {**sketch_header(sketch), "level": level}, {**arrays, **wrong}
+            file,
+            SKETCH_FORMAT,
+            {"level": level, "missing": 0, "labeled_class": "positive"},
+            {**arrays, **wrong},
         )
         file.seek(0)
         with pytest.raises(InputError, match=r"x\.sketch: the sketch is damaged"):

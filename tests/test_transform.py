@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pu_noise_cli.errors import EstimationError
 from pu_noise_cli.scale.engine import AHEAD, ahead
 from pu_noise_cli.score.classifiers import CLASSIFIERS, Fit, Training
-from pu_noise_cli.score.scaling import Scaling, fit_scaling
+from pu_noise_cli.score.model import Scaling, fit_scaling
 
 every_classifier = pytest.mark.parametrize("name", list(CLASSIFIERS))
 
@@ -53,7 +53,7 @@ def test_a_stored_model_predicts_the_same(name: str) -> None:
     model = fit(name, training).model
     arrays = model.arrays()
     assert all(array.dtype != object for array in arrays.values())
-    again = CLASSIFIERS[name].model.from_arrays(arrays)
+    again = CLASSIFIERS[name].model.from_arrays(arrays, training.features.shape[1])
     scores = model.predict(training.features)
     assert scores.shape == (360,)
     assert scores.min() >= 0
@@ -202,7 +202,7 @@ class TestScaling:
     def test_round_trip(self) -> None:
         features = np.random.default_rng(3).normal(size=(300, 3))
         scaling = fit_scaling(features)
-        again = Scaling.from_arrays(scaling.arrays())
+        again = Scaling.from_arrays(scaling.arrays(), len(scaling.first) - 1)
         assert again.apply(features).tobytes() == scaling.apply(features).tobytes()
         with pytest.raises(ValueError, match="2 columns"):
             scaling.apply(features[:, :2])

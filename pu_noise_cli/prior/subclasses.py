@@ -27,8 +27,8 @@ import numpy as np
 from ..notices import Notice
 from ..numerics import BoolArray, FloatArray, IntArray
 from ..score.classifiers import Training
+from ..score.model import fit_scaling
 from ..score.networks import networks
-from ..score.scaling import fit_scaling
 from ..score.sketch import Sketch
 from .auto import ALPHA, DRAWS, LEVEL, Evidence, auto, believe
 from .base import Estimate, Samples, Settings, register

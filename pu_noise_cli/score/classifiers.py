@@ -1,20 +1,14 @@
-"""What a classifier takes and gives, and the registry that each enters where it is defined.
+"""Classifiers of labeled against unlabeled rows: registry, folds, logistic regression, standard.
 
-Who is held out of what: folds and bootstraps that never split a group.
-
-Logistic regression.
-
-The one of several classifiers that does best on rows that it has not seen.
-
-Means of several classifiers were tried too, and were no better.
+A classifier scores its training rows out of bag or out of fold, and never splits a group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, factorial
-from typing import Protocol, Self, TypeVar
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,22 +16,31 @@ from numpy.typing import NDArray
 from ..errors import EstimationError
 from ..numerics import Matrix
 from ..scale.engine import ShareDone, by_chunks, in_threads
+from ..tables.files import Arrays
 
-Arrays = dict[str, NDArray[np.generic]]
+FOLDS = 5
+CANDIDATES = ("networks", "logistic")
+FEW_LABELED = 300  # rows, from which perhaps only a linear score can be learned
 MAX_WEIGHT = 1e15  # of a stored model: sums of such stay finite in 32 bits
+# counts of a Poisson distribution of mean 1, each as often as it is probable: drawing an index is
+# many times as fast as drawing from the distribution
+POISSON = np.repeat(
+    np.arange(9, dtype=np.uint8),
+    np.diff([round((1 << 16) * sum(exp(-1) / factorial(j) for j in range(i))) for i in range(10)]),
+)
 
 
 def check_weights(weights: NDArray[np.generic], shape: tuple[int, ...]) -> None:
-    """Stop with a ValueError unless weights have a shape and are finite and not huge."""
+    """Raise a ValueError unless weights have a shape and are finite and not huge."""
     if weights.shape != shape:
         raise ValueError(f"weights of shape {weights.shape}, not {shape}")
     if not (np.abs(weights.astype(np.float64)) <= MAX_WEIGHT).all():
-        raise ValueError("weights that are no numbers, or too large")
+        raise ValueError("weights are not finite, or too large")
 
 
 @dataclass(frozen=True)
 class Training:
-    """The rows to learn from. Feature values are finite, standardised and of moderate size."""
+    """The rows to learn from; feature values are finite, standardized and of moderate size."""
 
     features: Matrix  # (n, d)
     labeled: NDArray[np.bool_]  # (n,)
@@ -45,25 +48,22 @@ class Training:
 
 
 class Model(Protocol):
-    """A trained classifier that scores rows it has not seen and can be stored as plain arrays."""
+    """A trained classifier, which scores new rows and is stored as plain arrays."""
 
     def predict(self, features: Matrix) -> NDArray[np.float64]:
         """Scores in [0, 1], shape (n,), that rank as p(S=1|x) does."""
 
     def arrays(self) -> Arrays:
-        """All there is to store, none of it of object type."""
+        """The arrays to store, none of object type."""
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> Self:
-        """The model that arrays() came from."""
-
-    def check(self, d: int) -> None:
-        """Stop with a ValueError unless it can score rows of d features; it may be a stranger's."""
+    def from_arrays(cls, arrays: Arrays, d: int) -> Self:
+        """The model of d features with these arrays; a ValueError if there is none."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A model with the score of each training row by those of its parts that did not see it."""
+    """A model, and scores of its training rows by parts of it that did not see them."""
 
     model: Model
     scores: NDArray[np.float64]  # (n,), out-of-bag or out-of-fold
@@ -79,7 +79,7 @@ class Train(Protocol):
 
 @dataclass(frozen=True)
 class Classifier:
-    """A named way to tell labeled from unlabeled rows, and the kind of model that it gives."""
+    """A named way to separate labeled from unlabeled rows, and the type of its models."""
 
     name: str
     train: Train
@@ -90,7 +90,7 @@ CLASSIFIERS: dict[str, Classifier] = {}
 
 
 def register(name: str, model: type[Model]) -> Callable[[Train], Train]:
-    """Enter a classifier under its name."""
+    """Register a training function under a name."""
 
     def enter(function: Train) -> Train:
         CLASSIFIERS[name] = Classifier(name, function, model)
@@ -99,41 +99,34 @@ def register(name: str, model: type[Model]) -> Callable[[Train], Train]:
     return enter
 
 
-Part = TypeVar("Part", bound=Model)
-
-# counts of a Poisson distribution of mean 1, each as often as it is probable: to draw by place is
-# many times as fast as to draw from the distribution
-POISSON = np.repeat(
-    np.arange(9, dtype=np.uint8),
-    np.diff([round((1 << 16) * sum(exp(-1) / factorial(j) for j in range(i))) for i in range(10)]),
-)
+# ---- Folds and bootstraps that never split a group
 
 
 class Units:
     """The units of resampling: groups where there are groups, else single rows."""
 
     def __init__(self, training: Training, learned: NDArray[np.bool_] | None = None) -> None:
-        """Units of all rows; of a kind are those with a row of it to learn from."""
+        """Units of all rows; `learned`, shape (n,), says which rows are learned from."""
         n = len(training.labeled)
         if training.groups is None:
-            self.of_row = np.arange(n)
+            self.unit = np.arange(n)
         else:
-            self.of_row = np.unique(training.groups, return_inverse=True)[1].reshape(n)
-        self.size = np.bincount(self.of_row)
+            self.unit = np.unique(training.groups, return_inverse=True)[1].reshape(n)
+        self.size = np.bincount(self.unit)
         rows = np.ones(n, bool) if learned is None else learned
-        self.has_labeled = np.bincount(self.of_row, weights=training.labeled & rows) > 0
-        self.has_unlabeled = np.bincount(self.of_row, weights=~training.labeled & rows) > 0
-        self.fewest = int(min(self.has_labeled.sum(), self.has_unlabeled.sum()))
-        if self.fewest < 2:
+        self.has_labeled = np.bincount(self.unit, weights=training.labeled & rows) > 0
+        self.has_unlabeled = np.bincount(self.unit, weights=~training.labeled & rows) > 0
+        self.smaller = int(min(self.has_labeled.sum(), self.has_unlabeled.sum()))
+        if self.smaller < 2:
             unit = "rows" if training.groups is None else "groups"
             raise EstimationError(
-                f"no row could be scored without having been seen: "
-                f"at least 2 {unit} must hold labeled and 2 unlabeled rows"
+                f"rows cannot be scored by a model that has not seen them: at least 2 {unit} with "
+                "labeled rows and 2 with unlabeled rows are needed"
             )
 
     def folds(self, count: int, rng: np.random.Generator) -> NDArray[np.intp]:
-        """The fold, 0 to count - 1, of each unit; both kinds of row are dealt out evenly."""
-        # units with both kinds stand between the others, so each kind is dealt in one sweep
+        """The fold, 0 to count - 1, of each unit; both kinds of rows are spread evenly."""
+        # units with both kinds come between the others, so each kind is assigned in one sweep
         kind = self.has_unlabeled.astype(np.int8) - self.has_labeled
         order = np.lexsort((rng.random(len(kind)), -self.size, kind))
         fold = np.empty(len(order), dtype=np.intp)
@@ -143,9 +136,9 @@ class Units:
     def bootstrap(
         self, count: int, allowed: NDArray[np.bool_], rng: np.random.Generator
     ) -> NDArray[np.uint8]:
-        """How often each row is in each of count bootstrap samples of the allowed units.
+        """How often each row is in each of `count` bootstrap samples, shape (n, count).
 
-        Shape (n, count). Poisson counts; a sample is drawn again until it holds both kinds of row.
+        Only allowed units are drawn, with Poisson counts, until a sample has both kinds of rows.
         """
         drawn = np.zeros((len(self.size), count), dtype=np.uint8)
         open_ = np.arange(count)
@@ -155,36 +148,16 @@ class Units:
             in_bag = drawn[:, open_] > 0
             both = in_bag[self.has_labeled].any(0) & in_bag[self.has_unlabeled].any(0)
             open_ = open_[~both]
-        return drawn[self.of_row]
+        return drawn[self.unit]
 
 
 def balanced(labeled: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Weights of rows, shape (n,), that give labeled and unlabeled rows the same total, n / 2."""
-    share = labeled.mean()
-    return np.where(labeled, 0.5 / share, 0.5 / (1 - share))
+    fraction = labeled.mean()
+    return np.where(labeled, 0.5 / fraction, 0.5 / (1 - fraction))
 
 
-def out_of_fold(
-    fit: Callable[[int], Part],
-    training: Training,
-    fold: NDArray[np.intp],
-    threads: int,
-    progress: ShareDone,
-) -> tuple[list[Part], NDArray[np.float64]]:
-    """fit(fold) of each fold, and the scores of its rows, shape (n,), by that."""
-
-    def one(held_out: int) -> tuple[Part, NDArray[np.float64]]:
-        part = fit(held_out)
-        return part, part.predict(training.features[fold == held_out])
-
-    found = in_threads(one, range(fold.max() + 1), threads, progress)
-    scores = np.empty(len(fold))
-    for held_out, (_, its) in enumerate(found):
-        scores[fold == held_out] = its
-    return [part for part, _ in found], scores
-
-
-FOLDS = 5
+# ---- Logistic regression
 
 
 @dataclass(frozen=True)
@@ -199,7 +172,7 @@ class Linear:
         from scipy.special import expit
 
         def score(rows: Matrix) -> NDArray[np.float64]:
-            # column by column: in a product by BLAS the place of a row shows in its last digits
+            # column by column: in a BLAS product the position of a row shows in its last digits
             logit = np.full(len(rows), self.intercept)
             for column, coefficient in zip(rows.T, self.coefficients, strict=True):
                 logit += coefficient * column
@@ -208,18 +181,16 @@ class Linear:
         return by_chunks(score, features)
 
     def arrays(self) -> Arrays:
-        """All there is to store."""
+        """The arrays to store."""
         return {"coefficients": self.coefficients, "intercept": np.array(self.intercept)}
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> Self:
-        """The model that arrays() came from."""
-        return cls(np.asarray(arrays["coefficients"], dtype=np.float64), float(arrays["intercept"]))
-
-    def check(self, d: int) -> None:
-        """Stop with a ValueError unless there is a number for each of d features."""
-        check_weights(self.coefficients, (d,))
-        check_weights(np.array(self.intercept), ())
+    def from_arrays(cls, arrays: Arrays, d: int) -> Self:
+        """The model of d features with these arrays; a ValueError if there is none."""
+        coefficients = np.asarray(arrays["coefficients"], dtype=np.float64)
+        check_weights(coefficients, (d,))
+        check_weights(arrays["intercept"], ())
+        return cls(coefficients, float(arrays["intercept"]))
 
 
 @register("logistic", Linear)
@@ -228,26 +199,30 @@ def logistic(training: Training, *, seed: int, threads: int, progress: ShareDone
     from sklearn.linear_model import LogisticRegression
 
     units = Units(training)
-    folds = min(FOLDS, units.fewest)
-    fold = units.folds(folds, np.random.default_rng(seed))[units.of_row]
+    folds = min(FOLDS, units.smaller)
+    fold = units.folds(folds, np.random.default_rng(seed))[units.unit]
 
-    def fit(held_out: int) -> Linear:
+    def fit(held_out: int) -> tuple[Linear, NDArray[np.float64]]:
         seen = fold != held_out
         labeled = training.labeled[seen]
         # a normal prior that gives the logit unit variance; balancing adds weight, not evidence
-        share = labeled.mean()
-        strength = 4 * share * (1 - share) / training.features.shape[1]
+        fraction = labeled.mean()
+        strength = 4 * fraction * (1 - fraction) / training.features.shape[1]
         model = LogisticRegression(C=strength, max_iter=1000)
         model.fit(training.features[seen], labeled, sample_weight=balanced(labeled))
-        return Linear(model.coef_[0].astype(np.float64), float(model.intercept_[0]))
+        part = Linear(model.coef_[0].astype(np.float64), float(model.intercept_[0]))
+        return part, part.predict(training.features[~seen])
 
-    parts, scores = out_of_fold(fit, training, fold, threads, progress)
-    coefficients = np.mean([part.coefficients for part in parts], axis=0)
-    return Fit(Linear(coefficients, float(np.mean([part.intercept for part in parts]))), scores)
+    fits = in_threads(fit, range(folds), threads, progress)
+    scores = np.empty(len(fold))
+    for held_out, (_, of_fold) in enumerate(fits):
+        scores[fold == held_out] = of_fold
+    coefficients = np.mean([part.coefficients for part, _ in fits], axis=0)
+    intercept = float(np.mean([part.intercept for part, _ in fits]))
+    return Fit(Linear(coefficients, intercept), scores)
 
 
-CANDIDATES = ("networks", "logistic")
-FEW_LABELED = 300  # rows, with which a linear score may be all that can be learned
+# ---- The default: networks or, with few labeled rows, the better of networks and logistic
 
 
 @dataclass(frozen=True)
@@ -262,40 +237,30 @@ class Chosen:
         return self.model.predict(features)
 
     def arrays(self) -> Arrays:
-        """All there is to store."""
+        """The arrays to store."""
         return {"kind": np.array(self.kind), **self.model.arrays()}
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> Self:
-        """The model that arrays() came from."""
+    def from_arrays(cls, arrays: Arrays, d: int) -> Self:
+        """The model of d features with these arrays; a ValueError if there is none."""
         kind = str(arrays["kind"])
         if kind not in CANDIDATES:
-            raise ValueError("a model of one of the candidates")
-        return cls(kind, CLASSIFIERS[kind].model.from_arrays(arrays))
-
-    def check(self, d: int) -> None:
-        """Stop with a ValueError unless it can score rows of d features."""
-        self.model.check(d)
+            raise ValueError("not a model of one of the candidates")
+        return cls(kind, CLASSIFIERS[kind].model.from_arrays(arrays, d))
 
 
 @register("standard", Chosen)
 def standard(training: Training, *, seed: int, threads: int, progress: ShareDone) -> Fit:
-    """Networks; with few labeled rows, logistic regression where that does better."""
-    few = int(training.labeled.sum()) <= FEW_LABELED
-    return _best(
-        ("networks", "logistic") if few else ("networks",), training, seed, threads, progress
-    )
+    """Networks; with few labeled rows, logistic regression if its log-loss on unseen rows is lower.
 
-
-def _best(
-    kinds: Sequence[str], training: Training, seed: int, threads: int, progress: ShareDone
-) -> Fit:
-    """The candidate whose out-of-bag or out-of-fold scores have the lowest log-loss."""
+    Means of several classifiers were tried too, and were no better.
+    """
+    kinds = CANDIDATES if training.labeled.sum() <= FEW_LABELED else CANDIDATES[:1]
     fits = {}
     for done, kind in enumerate(kinds):
 
-        def part(share: float, done: int = done) -> None:
-            progress((done + share) / len(kinds))
+        def part(fraction: float, done: int = done) -> None:
+            progress((done + fraction) / len(kinds))
 
         fits[kind] = CLASSIFIERS[kind].train(training, seed=seed, threads=threads, progress=part)
     best = min(fits, key=lambda kind: log_loss(fits[kind].scores, training.labeled))
@@ -303,7 +268,7 @@ def _best(
 
 
 def log_loss(scores: NDArray[np.float64], labeled: NDArray[np.bool_]) -> float:
-    """The mean log-loss of scores, shape (n,), both kinds of row weighing the same."""
+    """The mean log-loss of scores, shape (n,), with balanced weights."""
     right = np.where(labeled, scores, 1 - scores)
     tiny = np.finfo(np.float64).tiny
     return float(-np.average(np.log(np.maximum(right, tiny)), weights=balanced(labeled)))

@@ -1,58 +1,251 @@
-"""Honest scores for grouped rows that are too many to train on.
-
-Where only a sample is trained on, its model has seen the groups of other rows. So the groups are
-dealt into folds, and the rows of a fold are scored by a model that was trained without it.
-
-Rows to scores by a trained model: new rows, and those that it was trained on.
-
-Score models as files.
-"""
+"""Score models: features to scores of new rows and honest scores of training rows; model files."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import blake2b
-from typing import Any, BinaryIO, NamedTuple, get_args
+from itertools import pairwise
+from typing import Annotated, Any, BinaryIO, Self
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from ..errors import EstimationError, InputError, UsageError
-from ..numerics import Matrix
+from ..errors import EstimationError, InputError, UsageError, option
+from ..numerics import BoolArray, FloatArray, IntArray, Matrix, mid_ranks
 from ..scale.engine import ahead
 from ..tables.columns import Encoding
-from ..tables.files import read_archive, write_archive
+from ..tables.files import Arrays, read_archive, write_archive
 from ..tables.rows import SETS, Chunk, Keys, LabeledClass, Rows
-from .classifiers import CLASSIFIERS, Arrays, Fit, Model, Training
-from .scaling import Scaling
-from .sketch import Sketch, sketch_arrays, sketch_from_arrays, sketch_header
+from .classifiers import CLASSIFIERS, Fit, Model, Training
+from .sketch import Sketch, SketchHeader, sketch_arrays, sketch_from_arrays, sketch_header
 
+KNOTS = 129  # per column; values between two are interpolated
+MAX_SCALED = 5.0  # the largest scaled value, which only rare values reach
+CELLS = 2048  # to look knots up by
+BLOCK = 16384  # rows of a column that are scaled at once, in a core's cache
 FOLDS = 3
+FORMAT = "punoise.model/1"
+ARRAY = re.compile(r"(sketch|scaling|model|honest|fold[0-9])\.[A-Za-z_]{1,20}")
+
+
+# ---- Features to normal scores: ranks only, so that neither units nor outliers matter
+
+
+class _Interpolation:
+    """A piecewise linear map: np.interp with constant ends, several times as fast.
+
+    The range of the knots is cut into even cells, each with the index of the knot before it. Few
+    cells hold more than one knot; the largest number says how often to bisect those.
+    """
+
+    def __init__(self, values: FloatArray, scaled: FloatArray) -> None:
+        self.values, self.scaled = values, scaled
+        first, last = values[[0, -1]]
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            self.cells_per_value = min(CELLS / (last - first), np.finfo(np.float64).max)
+            self.slope = np.nan_to_num(np.append(np.diff(scaled) / np.diff(values), 0))
+        cell_of_knot = self._cells(values)
+        cells = np.arange(CELLS + 1)
+        self.before = np.maximum(np.searchsorted(cell_of_knot, cells) - 1, 0)
+        inside = np.searchsorted(cell_of_knot, cells, "right") - 1 - self.before
+        self.crowded = inside > 1
+        self.halvings = int(inside.max()).bit_length()
+        self.bounds = np.append(values, np.full(1 << self.halvings, np.inf))
+
+    def _cells(self, x: FloatArray) -> NDArray[np.intp]:
+        place = x - self.values[0]
+        place *= self.cells_per_value
+        return place.astype(np.intp)
+
+    def _advance(self, knot: NDArray[np.intp], x: FloatArray) -> None:
+        """Move from the knots before the cells of x to those before x."""
+        for power in reversed(range(self.halvings)):
+            knot += (self.bounds.take(knot + (1 << power)) <= x).astype(np.intp) << power
+
+    def __call__(self, x: FloatArray) -> None:
+        """Map values without gaps, shape (n,), in place."""
+        x.clip(self.values[0], self.values[-1], out=x)
+        cells = self._cells(x)
+        knot = self.before.take(cells)
+        if self.halvings > 1 and len(crowded := np.flatnonzero(self.crowded.take(cells))):
+            there = knot[crowded]
+            self._advance(there, x[crowded])
+            knot += self.bounds[1:].take(knot) <= x
+            knot[crowded] = there
+        else:
+            knot += self.bounds[1:].take(knot) <= x
+        x -= self.values.take(knot)
+        x *= self.slope.take(knot)
+        x += self.scaled.take(knot)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Piecewise linear maps, one per column, with their knots stored one column after another."""
+
+    values: FloatArray  # (k,), increasing within a column
+    scaled: FloatArray  # (k,)
+    first: IntArray  # (d + 1,): column j has the knots first[j]:first[j + 1]
+
+    def apply(self, features: FloatArray) -> Matrix:
+        """The scaled features, shape (n, d); missing values are at the center, 0."""
+        return self.apply_to_columns(list(features.T))
+
+    def apply_to_columns(self, columns: Sequence[FloatArray]) -> Matrix:
+        """The same for d columns of shape (n,), which need not be adjacent in memory."""
+        n, d = len(columns[0]), len(columns)
+        if d != len(self.first) - 1:
+            raise ValueError(f"{d} columns, but the scaling has {len(self.first) - 1}")
+        out = np.zeros((n, d), dtype=np.float32, order="F")
+
+        for j, interpolate in enumerate(self._maps):
+            if interpolate is None:
+                continue
+            for start in range(0, n, BLOCK):
+                column = columns[j][start : start + BLOCK] / 4
+                missing = np.isnan(column)
+                gaps = missing.any()
+                if gaps:
+                    column[missing] = 0
+                interpolate(column)
+                if gaps:
+                    column[missing] = 0
+                out[start : start + BLOCK, j] = column
+        return out
+
+    @cached_property
+    def _maps(self) -> list[_Interpolation | None]:
+        """The map of each column, None if it is constant."""
+        maps: list[_Interpolation | None] = []
+        for start, end in pairwise(self.first):
+            # a quarter, since the distance between two finite values may overflow
+            values = self.values[start:end] / 4
+            scaled = np.clip(self.scaled[start:end], -MAX_SCALED, MAX_SCALED)
+            maps.append(_Interpolation(values, scaled) if values[-1] > values[0] else None)
+        return maps
+
+    def arrays(self) -> Arrays:
+        """The arrays to store."""
+        return {"values": self.values, "scaled": self.scaled, "first": self.first}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, d: int) -> Self:
+        """The scaling of d columns with these arrays; a ValueError if there is none."""
+        values, scaled = (np.asarray(arrays[name], np.float64) for name in ("values", "scaled"))
+        first, k = np.asarray(arrays["first"], np.int64), len(values)
+        if values.shape != (k,) or scaled.shape != (k,) or first.shape != (d + 1,):
+            raise ValueError("the arrays of a scaling do not fit each other")
+        if not (np.isfinite(values).all() and np.isfinite(scaled).all()):
+            raise ValueError("knots must be finite")
+        if first[0] != 0 or first[-1] != k or (np.diff(first) < 1).any():
+            raise ValueError("every column needs knots")
+        rises = values[1:] > values[:-1]
+        rises[first[1:-1] - 1] = True  # from one column to the next
+        if not rises.all() or np.abs(scaled).max() > MAX_SCALED + 1e-6:
+            raise ValueError("knots must increase within bounds")
+        return cls(values, scaled, first)
+
+
+def fit_scaling(features: FloatArray) -> Scaling:
+    """Normal scores of the columns of features, shape (n, d), centered, with unit variance."""
+    columns = [_fit_column(features[:, j]) for j in range(features.shape[1])]
+    lengths = [len(values) for values, _ in columns]
+    return Scaling(
+        np.concatenate([values for values, _ in columns]),
+        np.concatenate([scaled for _, scaled in columns]),
+        np.concatenate([[0], np.cumsum(lengths)]),
+    )
+
+
+def _fit_column(column: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Knots of one column: distinct values and the normal scores of their mid-ranks."""
+    from scipy.special import ndtri
+
+    values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+    if len(values) < 2:
+        return np.zeros(1), np.zeros(1)
+    fraction = counts / counts.sum()
+    scores = ndtri(mid_ranks(fraction))
+    scores -= (fraction * scores).sum()  # not @, whose last digits depend on BLAS's threads
+    # the bound is for values so rare that they would stand out as outliers do
+    scores /= max(np.sqrt((fraction * scores**2).sum()), np.abs(scores).max() / MAX_SCALED)
+    if len(values) > KNOTS:
+        even = np.searchsorted(scores, np.linspace(scores[0], scores[-1], KNOTS))
+        even = np.unique(np.minimum(even, len(values) - 1))
+        values, scores = values[even], scores[even]
+    return values, scores
+
+
+# ---- Models that score new rows
+
+
+@dataclass(frozen=True)
+class ScoreModel:
+    """Columns to features, and features to a score that is high for positives."""
+
+    encoding: Encoding
+    classifier: str | None = None  # None: the one feature is the score
+    scaling: Scaling | None = None
+    model: Model | None = None
+    lower_is_positive: bool = False  # for a column used as the score
+    skip_missing: bool = False  # for such a column: rows without a value have no score
+    labeled_class: LabeledClass = "positive"  # which the classifier learned to find
+
+    def features(self, chunk: Chunk) -> Matrix:
+        """The scaled features of rows, shape (n, d)."""
+        assert self.scaling is not None
+        return self.scaling.apply_to_columns(self.encoding.encode_columns(chunk))
+
+    def score(self, chunk: Chunk) -> FloatArray:
+        """Scores of rows that the model was not trained on, shape (n,)."""
+        if self.model is not None:
+            return self.oriented(self.model.predict(self.features(chunk)))
+        values = self.encoding.encode(chunk)[:, 0]
+        if not self.skip_missing and np.isnan(values).any():
+            raise self._missing_value(chunk, int(np.isnan(values).argmax()))
+        return -values if self.lower_is_positive else values
+
+    def oriented(self, scores: FloatArray) -> FloatArray:
+        """A classifier's scores, shape (n,), reversed if high ones mean negative."""
+        return 1 - scores if self.labeled_class == "negative" else scores
+
+    def _missing_value(self, chunk: Chunk, row: int) -> InputError:
+        remedy = (
+            f"; a score needs one: {option('missing_score')} skip leaves such rows without a "
+            f"posterior, {option('transform')} learns a score that copes with missing values"
+        )
+        return chunk.error(self.encoding.columns[0].name, "has no value", row, remedy)
+
+
+# ---- Honest scores of training rows
 
 
 @dataclass(frozen=True)
 class GroupFolds:
-    """Folds of groups by name: those with labeled rows dealt out evenly, the rest by a hash."""
+    """Folds of groups by name: groups with labeled rows in turn, all others by a hash."""
 
-    dealt: dict[str, int]
+    assigned: dict[str, int]
     seed: int
 
     @classmethod
-    def of(cls, groups: pa.Array, labeled: NDArray[np.bool_], seed: int) -> GroupFolds:
-        """Folds such that each has labeled rows, if there are enough groups with any."""
+    def from_groups(cls, groups: pa.Array, labeled: BoolArray, seed: int) -> GroupFolds:
+        """Folds that all have labeled rows, if enough groups have any."""
         names = pc.unique(groups.filter(pa.array(labeled))).to_pylist()
         names.sort(key=lambda name: _hash(name, seed))
         return cls({name: i % FOLDS for i, name in enumerate(names)}, seed)
 
-    def fold(self, groups: pa.Array) -> NDArray[np.int64]:
+    def fold(self, groups: pa.Array) -> IntArray:
         """The fold of each row, shape (n,)."""
         coded = groups.dictionary_encode()
         folds = [
-            self.dealt.get(name, _hash(name, self.seed) % FOLDS)
+            self.assigned.get(name, _hash(name, self.seed) % FOLDS)
             for name in coded.dictionary.to_pylist()
         ]
         return np.array(folds, np.int64)[np.asarray(coded.indices)]
@@ -65,12 +258,16 @@ def _hash(name: str, seed: int) -> int:
 
 @dataclass(frozen=True)
 class CrossFit:
-    """One model for each fold, trained on the rows of the others."""
+    """One model for each fold of groups, trained on the rows of the other folds.
+
+    A model trained on a sample of grouped rows has seen the groups of other rows: these are scored
+    by the model that has not.
+    """
 
     folds: GroupFolds
     models: tuple[Model, ...]
 
-    def predict(self, features: Matrix, groups: pa.Array) -> NDArray[np.float64]:
+    def predict(self, features: Matrix, groups: pa.Array) -> FloatArray:
         """Scores of shape (n,), each by the model that has not seen the row's group."""
         fold = self.folds.fold(groups)
         scores = np.empty(len(features))
@@ -82,12 +279,20 @@ class CrossFit:
 def cross_fit(
     training: Training, names: pa.Array, seed: int, fit: Callable[[Training, int], Fit]
 ) -> CrossFit:
-    """Fit a model for each fold of the groups; names has the group of each training row."""
-    folds = GroupFolds.of(names, training.labeled, seed)
-    if len(folds.dealt) < FOLDS:
+    """Fit a model for each fold of groups.
+
+    Parameters
+    ----------
+    names : (n,)
+        The group of each training row.
+    fit
+        Takes the rows of all other folds, and the number of the fold.
+    """
+    folds = GroupFolds.from_groups(names, training.labeled, seed)
+    if len(folds.assigned) < FOLDS:
         raise EstimationError(
-            f"{len(folds.dealt)} groups hold labeled rows; where only a sample of the rows is "
-            f"trained on (--max-train-rows), {FOLDS} are needed"
+            f"{len(folds.assigned)} groups have labeled rows; at least {FOLDS} are needed to train "
+            f"on a sample of the rows ({option('max_train_rows')})"
         )
     fold = folds.fold(names)
     models = []
@@ -99,230 +304,196 @@ def cross_fit(
     return CrossFit(folds, tuple(models))
 
 
-Scores = NDArray[np.float64]
+Count = Annotated[int, Meta(ge=0)]
 
 
-@dataclass(frozen=True)
-class ScoreModel:
-    """All that scoring new rows takes: how columns become features, and features a score."""
-
-    encoding: Encoding
-    classifier: str | None = None  # None: the one feature is the score itself
-    scaling: Scaling | None = None
-    model: Model | None = None
-    lower_is_positive: bool = False  # of a column used as the score
-    skip_missing: bool = False  # of one: rows without a value have no score
-    labeled_class: LabeledClass = "positive"  # which a classifier learned to find
-
-    def features(self, chunk: Chunk) -> Matrix:
-        """The scaled features of rows, shape (n, d)."""
-        assert self.scaling is not None
-        return self.scaling.apply_to(self.encoding.encode_columns(chunk))
-
-    def score(self, chunk: Chunk) -> Scores:
-        """Scores of rows that the model was not trained on, shape (n,)."""
-        if self.model is None:
-            values = self.encoding.encode(chunk)[:, 0]
-            if not self.skip_missing:
-                _check_known(chunk, self.encoding, values)
-            return -values if self.lower_is_positive else values
-        return self.turned(self.model.predict(self.features(chunk)))
-
-    def turned(self, scores: Scores) -> Scores:
-        """Scores of a classifier, shape (n,), such that a high one means positive."""
-        return 1 - scores if self.labeled_class == "negative" else scores
-
-
-def _check_known(chunk: Chunk, encoding: Encoding, values: Scores) -> None:
-    missing = np.isnan(values)
-    if missing.any():
-        remedy = (
-            "; a score needs one: --missing-score skip leaves such rows without a posterior, "
-            "--transform learns a score that copes with missing values"
-        )
-        column = encoding.columns[0].name
-        raise chunk.error(column, "has no value", int(missing.argmax()), remedy)
-
-
-class TrainingFile(NamedTuple):
+class TrainingFile(msgspec.Struct, frozen=True, array_like=True):
     """A file of the tables that a model was trained on."""
 
     name: str  # without its directory
-    first_row: int  # in its table
-    rows: int
+    first_row: Count  # in its table
+    rows: Count
 
 
 @dataclass(frozen=True)
 class HonestScorer:
-    """A score model that scores the tables it was trained on as if it had not seen them."""
+    """Scores the tables that a model was trained on as if it had not seen them."""
 
     model: ScoreModel
     files: tuple[tuple[TrainingFile, ...], ...]  # of each table
-    sets: tuple[int, ...]  # of each table's rows, where no column says it
-    places: NDArray[np.int64]  # (n, 2): table and row of each training row, in order
-    scores: Scores  # (n,): out-of-bag or out-of-fold
+    sets: tuple[int, ...]  # of each table, if there is no label column
+    places: IntArray  # (n, 2): table and row of each training row, in order
+    scores: FloatArray  # (n,): out-of-bag or out-of-fold
     group_column: str | None = None
     keys: Keys = ()  # of the rows, see Rows
-    cross_fit: CrossFit | None = None  # for groups of which only some rows were trained on
+    cross_fit: CrossFit | None = None  # for groups with only some rows in the training sample
 
-    def score_all(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, Scores]]:
+    def score_all(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, FloatArray]]:
         """Every row in order with its score by models that saw neither it nor its group."""
         complete = len(self.places) == sum(file.rows for table in self.files for file in table)
         columns = [] if complete else rows.features
 
-        def score(chunk: Chunk) -> Scores:
+        def score(chunk: Chunk) -> FloatArray:
             if self.cross_fit is not None:
                 features = self.model.features(chunk)
-                found = self.cross_fit.predict(features, rows.groups(chunk))
-                return self.model.turned(found)
+                return self.model.oriented(self.cross_fit.predict(features, rows.groups(chunk)))
             n = chunk.batch.num_rows
             scores = np.full(n, np.nan) if complete else self.model.score(chunk)
-            mine = self.places[:, 0] == chunk.table
-            trained_row = self.places[mine, 1] - chunk.first_row
+            in_table = self.places[:, 0] == chunk.table
+            trained_row = self.places[in_table, 1] - chunk.first_row
             here = (trained_row >= 0) & (trained_row < n)
-            scores[trained_row[here]] = self.scores[mine][here]
+            scores[trained_row[here]] = self.scores[in_table][here]
             if np.isnan(scores).any() and not self.model.skip_missing:
-                raise InputError(f"{chunk.file}: has changed while it was read")
+                raise InputError(f"{chunk.file}: changed while it was read")
             return scores
 
         return ahead(score, rows.chunks([*columns, *rows.carried, *rows.key_columns]), threads)
 
 
-FORMAT = "punoise.model/1"
-ARRAY = re.compile(r"(sketch|scaling|model|honest|fold[0-9])\.[A-Za-z_]{1,20}")
+# ---- Files
 
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A score model and what else its file holds."""
+    """The content of a model file."""
 
     model: ScoreModel
-    sketch: Sketch | None = None  # of the honest scores, by which new rows are calibrated
+    sketch: Sketch | None = None  # of the honest scores, which calibrate scores of new rows
     scorer: HonestScorer | None = None  # for the tables it was trained on
 
     def skipping(self, missing: bool | None) -> StoredModel:
-        """The same, told whether rows without a score are skipped; None leaves it as it is."""
+        """The same with rows without a score skipped or not; None changes nothing."""
         if missing is None:
             return self
         if self.model.model is not None:
-            raise UsageError("--missing-score is for a score column; this score was learned")
+            name = option("missing_score")
+            raise UsageError(f"{name} is for a score column; this model learned its score")
         model = replace(self.model, skip_missing=missing)
         scorer = None if self.scorer is None else replace(self.scorer, model=model)
         return replace(self, model=model, scorer=scorer)
 
 
+class FoldsHeader(msgspec.Struct, frozen=True):
+    """Groups and their folds."""
+
+    assigned: dict[str, Annotated[int, Meta(ge=0, lt=FOLDS)]]
+    seed: Count
+
+
+class ScorerHeader(msgspec.Struct, frozen=True):
+    """A scorer but for its arrays."""
+
+    files: tuple[tuple[TrainingFile, ...], ...]
+    sets: tuple[Annotated[int, Meta(ge=0, lt=len(SETS))], ...]
+    keys: Keys
+    group_column: str | None
+    folds: FoldsHeader | None = None
+
+
+class ModelHeader(msgspec.Struct, frozen=True):
+    """A model but for its arrays."""
+
+    classifier: str | None
+    lower_is_positive: bool
+    skip_missing: bool
+    labeled_class: LabeledClass
+    encoding: dict[str, Any]
+    sketch: SketchHeader | None = None
+    scorer: ScorerHeader | None = None
+
+
 def save_model(stored: StoredModel, file: BinaryIO) -> None:
     """Write a model."""
-    model, scorer = stored.model, stored.scorer
+    model, scorer, sketch = stored.model, stored.scorer, stored.sketch
     arrays: Arrays = {}
-    header: dict[str, Any] = {
-        "classifier": model.classifier,
-        "lower_is_positive": model.lower_is_positive,
-        "skip_missing": model.skip_missing,
-        "labeled_class": model.labeled_class,
-        "encoding": model.encoding.as_json(),
-    }
-    if stored.sketch is not None:
-        header["sketch"] = sketch_header(stored.sketch)
-        arrays |= _prefixed("sketch.", sketch_arrays(stored.sketch))
+    if sketch is not None:
+        arrays |= _prefixed("sketch.", sketch_arrays(sketch))
     if model.scaling is not None and model.model is not None:
         arrays |= _prefixed("scaling.", model.scaling.arrays())
         arrays |= _prefixed("model.", model.model.arrays())
+    scorer_header = None
     if scorer is not None:
-        header |= {"files": scorer.files, "sets": scorer.sets, "keys": scorer.keys}
-        header["group_column"] = scorer.group_column
         arrays |= {"honest.places": scorer.places, "honest.scores": scorer.scores}
+        folds = None
         if scorer.cross_fit is not None:
-            folds = scorer.cross_fit.folds
-            header["folds"] = {"dealt": folds.dealt, "seed": folds.seed}
+            folds = FoldsHeader(scorer.cross_fit.folds.assigned, scorer.cross_fit.folds.seed)
             for number, fold in enumerate(scorer.cross_fit.models):
                 arrays |= _prefixed(f"fold{number}.", fold.arrays())
-    write_archive(file, FORMAT, header, arrays)
+        scorer_header = ScorerHeader(
+            scorer.files, scorer.sets, scorer.keys, scorer.group_column, folds
+        )
+    header = ModelHeader(
+        classifier=model.classifier,
+        lower_is_positive=model.lower_is_positive,
+        skip_missing=model.skip_missing,
+        labeled_class=model.labeled_class,
+        encoding=model.encoding.as_json(),
+        sketch=None if sketch is None else sketch_header(sketch),
+        scorer=scorer_header,
+    )
+    write_archive(file, FORMAT, msgspec.to_builtins(header), arrays)
 
 
 def load_model(name: str, file: BinaryIO) -> StoredModel:
-    """Read a model back; whatever is not one is an input error."""
-    header, arrays = read_archive(name, file, FORMAT, lambda key: bool(ARRAY.fullmatch(key)))
+    """Read a model; a file that is not one is an input error."""
+    content, arrays = read_archive(name, file, FORMAT, lambda key: bool(ARRAY.fullmatch(key)))
     try:
-        model, sketch = _score_model(header, arrays), None
-        if "sketch" in header:
-            sketch = sketch_from_arrays(_part(arrays, "sketch."), header["sketch"])
-        scorer = _scorer(header, arrays, model) if "files" in header else None
+        header = msgspec.convert(content, ModelHeader)
+        model = _score_model(header, arrays)
+        sketch = scorer = None
+        if header.sketch is not None:
+            sketch = sketch_from_arrays(_part(arrays, "sketch."), header.sketch)
+        if header.scorer is not None:
+            scorer = _scorer(header.scorer, arrays, model)
         return StoredModel(model, sketch, scorer)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise InputError(f"{name}: the model is damaged or of an unknown kind") from error
 
 
-def _score_model(header: dict[str, Any], arrays: Arrays) -> ScoreModel:
-    encoding = Encoding.from_json(header["encoding"])
-    kind, labeled_class = header["classifier"], header["labeled_class"]
-    lower, skip = header["lower_is_positive"], header["skip_missing"]
-    if not {type(lower), type(skip)} <= {bool}:
-        raise TypeError("lower_is_positive and skip_missing are true or false")
-    if labeled_class not in get_args(LabeledClass):
-        raise ValueError("labeled_class is positive or negative")
-    if kind is None:
-        if [column.kind for column in encoding.columns] != ["number"]:
-            raise ValueError("the score is one column of numbers")
+def _score_model(header: ModelHeader, arrays: Arrays) -> ScoreModel:
+    encoding, kind = Encoding.from_json(header.encoding), header.classifier
+    if kind is not None:
         return ScoreModel(
             encoding,
-            lower_is_positive=lower,
-            skip_missing=skip,
-            labeled_class=labeled_class,
+            kind,
+            Scaling.from_arrays(_part(arrays, "scaling."), len(encoding.feature_names)),
+            _model(kind, arrays, "model.", encoding),
+            labeled_class=header.labeled_class,
         )
-    scaling = Scaling.from_arrays(_part(arrays, "scaling."))
-    scaling.check(len(encoding.feature_names))
-    model = _model(kind, arrays, "model.", encoding)
-    return ScoreModel(encoding, kind, scaling, model, labeled_class=labeled_class)
+    if [column.kind for column in encoding.columns] != ["number"]:
+        raise ValueError("the score must be one column of numbers")
+    return ScoreModel(
+        encoding,
+        lower_is_positive=header.lower_is_positive,
+        skip_missing=header.skip_missing,
+        labeled_class=header.labeled_class,
+    )
 
 
 def _model(kind: str, arrays: Arrays, prefix: str, encoding: Encoding) -> Model:
-    model: Model = CLASSIFIERS[kind].model.from_arrays(_part(arrays, prefix))
-    model.check(len(encoding.feature_names))
+    features = len(encoding.feature_names)
+    model: Model = CLASSIFIERS[kind].model.from_arrays(_part(arrays, prefix), features)
     return model
 
 
-def _scorer(header: dict[str, Any], arrays: Arrays, model: ScoreModel) -> HonestScorer:
-    cross_fit = None
-    if "folds" in header:
-        dealt, seed = header["folds"]["dealt"], header["folds"]["seed"]
-        if not all(type(fold) is int and 0 <= fold < FOLDS for fold in dealt.values()):
-            raise ValueError("a group is in one of the folds")
-        kind = header["classifier"]
+def _scorer(header: ScorerHeader, arrays: Arrays, model: ScoreModel) -> HonestScorer:
+    crossed, kind = None, model.classifier
+    if header.folds is not None:
+        if header.group_column is None or kind is None:
+            raise ValueError("folds are of groups")
         models = [_model(kind, arrays, f"fold{i}.", model.encoding) for i in range(FOLDS)]
-        cross_fit = CrossFit(GroupFolds(dict(dealt), _count(seed)), tuple(models))
-    files = tuple(tuple(_file(*file) for file in table) for table in header["files"])
+        crossed = CrossFit(GroupFolds(header.folds.assigned, header.folds.seed), tuple(models))
     places, scores = arrays["honest.places"].astype(np.int64), arrays["honest.scores"]
     if places.shape != (len(scores), 2) or scores.ndim != 1:
-        raise ValueError("every training row has a score")
-    sets, keys = tuple(header["sets"]), tuple(_key(*key) for key in header["keys"])
-    if len(sets) != len(files) or not set(sets) <= set(range(len(SETS))):
-        raise ValueError("every table is of a set")
+        raise ValueError("every training row needs a score")
+    if len(header.sets) != len(header.files):
+        raise ValueError("every table needs a set")
     if len(scores) and not (0 <= scores.min() <= scores.max() <= 1 and places.min() >= 0):
-        raise ValueError("a score is a share")
-    group_column = header["group_column"]
-    if not isinstance(group_column, str | None) or (cross_fit and group_column is None):
-        raise TypeError("the column of the groups has a name")
+        raise ValueError("scores must be in [0, 1]")
     honest = scores.astype(np.float64)
-    return HonestScorer(model, files, sets, places, honest, group_column, keys, cross_fit)
-
-
-def _file(name: Any, first_row: Any, rows: Any) -> TrainingFile:
-    if not isinstance(name, str):
-        raise TypeError("a file has a name")
-    return TrainingFile(name, _count(first_row), _count(rows))
-
-
-def _key(name: Any, columns: Any) -> tuple[str, tuple[str, ...]]:
-    if not all(isinstance(text, str) for text in (name, *columns)):
-        raise TypeError("keys are made of columns")
-    return name, tuple(columns)
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 2**63:
-        raise ValueError("a count is wanted")
-    return value
+    return HonestScorer(
+        model, header.files, header.sets, places, honest, header.group_column, header.keys, crossed
+    )
 
 
 def _prefixed(prefix: str, arrays: Arrays) -> Arrays:

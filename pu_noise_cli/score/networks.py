@@ -1,20 +1,14 @@
 """The paper's transform: a hundred bagged networks of five hidden units, trained side by side.
 
-The hidden units of many networks are the rows of one matrix, whose columns are rows of the table,
-so a step of all of them is a few large operations. Bootstrap samples are weights of rows: a
-network's out-of-bag rows are those of weight 0.
-
-Networks in two rounds, where all labels are right: decoys against matches, as Percolator does.
-
-The unlabeled rows are a mixture, and those of the labeled class among them teach nothing. So the
-first round tells labeled from unlabeled rows, and the second tells labeled rows from the unlabeled
-ones that the first has set apart from them.
+The hidden units of many networks are the rows of one matrix, and the table's rows its columns, so
+that a step of all networks is a few large operations. Bootstrap samples are weights of rows: the
+out-of-bag rows of a network have weight 0.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -23,50 +17,49 @@ from numpy.typing import NDArray
 
 from ..numerics import Matrix
 from ..scale.engine import ShareDone, by_chunks, chunks, in_threads
-from .classifiers import Arrays, Fit, Training, Units, check_weights, register
+from ..tables.files import Arrays
+from .classifiers import Fit, Training, Units, check_weights, register
 
 Vector = NDArray[np.float32]
 Rows = NDArray[np.intp]
 
 HIDDEN = 5  # units per network
-BLOCKS = 4  # the work of a thread: fixed, so that the number of threads changes nothing
+BLOCKS = 4  # units of work: fixed, so that the number of threads changes nothing
 NETWORKS = 25  # per block
 BATCH = 512
 STEPS = 500  # for up to 10,000 rows; beyond, they grow as the root of the number of rows
 MAX_STEPS = 2000
 WARM_UP = 50
 RATE = 0.03
-CHECK = 25  # steps between looks at the held-out rows
-PATIENCE = 0.4  # the share of the steps that may pass without a lower loss
-TILE, EDGE = 304, 8  # rows that are scored at once, and what is left free on both sides of them
-FOLDS = 10  # of which each block holds out one to stop by
+CHECK = 25  # steps between evaluations on the held-out rows
+PATIENCE = 0.4  # the fraction of the steps that may pass without a lower loss
+TILE, EDGE = 304, 8  # rows that are scored at once, and the margin on both sides of them
+FOLDS = 10  # of units; each block holds out one for early stopping
 
-# the first is what networks are trained with, several times as fast as what the paper has; models
-# from before have that
-ACTIVATIONS: dict[str, Callable[[Matrix], object]] = {
-    "clip": lambda h: h.clip(-1, 1, out=h),
-    "tanh": lambda h: np.tanh(h, out=h),
-}
+MAX_MIXED = 0.1  # the fraction of labeled rows among rows that are set apart
+MIN_APART = 200  # rows that must be set apart for a second round
 
 
 @dataclass(frozen=True)
 class BaggedNetworks:
-    """k networks side by side; their mean logit is the logit of the score."""
+    """k networks side by side; their mean logit is the logit of the score.
+
+    Hidden units are clipped to [-1, 1], several times as fast as the paper's tanh.
+    """
 
     W: Matrix  # (d, 5k), from features to hidden units
     b: Vector  # (5k,)
     v: Vector  # (5k,), from each hidden unit to the output of its network
     c: Vector  # (k,)
-    activation: str = "clip"
 
     def mean_logit(self, x: Matrix) -> Vector:
         """The mean of the networks' logits, shape (n,), TILE rows at a time.
 
-        A row's place does not show in its last digits. For that, rows are the columns of a product
-        that BLAS does not cut, away from its edges, where some kernels sum in another order.
+        The position of a row must not show in its last digits. So rows are the columns of a
+        product that BLAS does not cut, away from its edges, where some kernels sum in another
+        order.
         """
         n, d = x.shape
-        activate = ACTIVATIONS[self.activation]
         W = np.concatenate([self.W, self.b[None]]).T
         v, c = self.v / np.float32(len(self.c)), self.c.mean()
         logit = np.empty(n, dtype=np.float32)
@@ -78,7 +71,7 @@ class BaggedNetworks:
             inner = slice(EDGE, EDGE + len(part))
             tile[:d, inner] = part.T
             np.matmul(W, tile, out=h)
-            activate(h)
+            h.clip(-1, 1, out=h)
             logit[start : start + TILE] = (v @ h)[inner] + c
         return logit
 
@@ -87,27 +80,19 @@ class BaggedNetworks:
         return _score(by_chunks(self.mean_logit, features))
 
     def arrays(self) -> Arrays:
-        """All there is to store."""
-        activation = np.array(self.activation)
-        return {"W": self.W, "b": self.b, "v": self.v, "c": self.c, "activation": activation}
+        """The arrays to store."""
+        return {"W": self.W, "b": self.b, "v": self.v, "c": self.c}
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> Self:
-        """The networks that arrays() came from."""
+    def from_arrays(cls, arrays: Arrays, d: int) -> Self:
+        """The networks of d features with these arrays; a ValueError if there are none."""
         W, b, v, c = (np.asarray(arrays[name], dtype=np.float32) for name in ("W", "b", "v", "c"))
-        return cls(W, b, v, c, str(arrays.get("activation", "tanh")))
-
-    def check(self, d: int) -> None:
-        """Stop with a ValueError unless all shapes fit d features and all weights are numbers."""
-        if self.activation not in ACTIVATIONS:
-            raise ValueError(f"no activation {self.activation[:40]!r} is known")
-        k, units = self.c.size, self.c.size * HIDDEN
-        if k == 0:
+        units = c.size * HIDDEN
+        if units == 0:
             raise ValueError("no networks")
-        check_weights(self.W, (d, units))
-        check_weights(self.b, (units,))
-        check_weights(self.v, (units,))
-        check_weights(self.c, (k,))
+        for weights, shape in ((W, (d, units)), (b, (units,)), (v, (units,)), (c, c.ravel().shape)):
+            check_weights(weights, shape)
+        return cls(W, b, v, c)
 
 
 def _score(logit: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -117,7 +102,7 @@ def _score(logit: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class _Networks:
-    """k networks in training: parts of one vector, so that a step of them all is one of it."""
+    """k networks in training: parts of one vector, so that a step of all changes one vector."""
 
     def __init__(self, d: int, k: int) -> None:
         width = HIDDEN * k
@@ -147,7 +132,7 @@ class _Networks:
 
 
 class _Gradient:
-    """The gradient of the weighted log-loss of a batch, in arrays that are used each time."""
+    """The gradient of the weighted log-loss of a batch, in arrays that are reused."""
 
     def __init__(self, networks: _Networks, n_labeled: int, n_unlabeled: int) -> None:
         self.networks = networks
@@ -178,7 +163,7 @@ class _Gradient:
 
 
 class _Adam:
-    """Kingma and Ba's optimiser; the constant factors of their two means are left to the end."""
+    """Kingma and Ba's optimizer; the constant factors of their two means are applied last."""
 
     def __init__(self, parameters: Vector) -> None:
         self.parameters = parameters
@@ -193,16 +178,16 @@ class _Adam:
         self.square *= 0.99
         np.square(slope, out=self.change)
         self.square += self.change
-        of_mean, of_square = ((1 - q) / (1 - q**self.steps) for q in (0.9, 0.99))
+        mean_factor, square_factor = ((1 - q) / (1 - q**self.steps) for q in (0.9, 0.99))
         np.sqrt(self.square, out=self.change)
         self.change += 1e-8
         np.divide(self.mean, self.change, out=self.change)
-        self.change *= rate * of_mean / math.sqrt(of_square)
+        self.change *= rate * mean_factor / math.sqrt(square_factor)
         self.parameters -= self.change
 
 
 def _cycle(rows: Rows, size: int, rng: np.random.Generator) -> Iterator[Rows]:
-    """Batches of so many rows, without end; each row comes up once per pass."""
+    """Endless batches of so many rows; each row appears once per pass."""
     waiting = rows[:0]
     while True:
         while len(waiting) < size:
@@ -212,13 +197,13 @@ def _cycle(rows: Rows, size: int, rng: np.random.Generator) -> Iterator[Rows]:
 
 
 def _sizes(kinds: list[Rows]) -> list[int]:
-    """How many labeled and unlabeled rows a batch has: at least a quarter each, if there are."""
-    shares = np.clip([len(rows) / sum(map(len, kinds)) for rows in kinds], 0.25, 0.75)
-    return [min(len(rows), round(BATCH * q)) for rows, q in zip(kinds, shares, strict=True)]
+    """The numbers of labeled and unlabeled rows of a batch: at least a quarter each if possible."""
+    fractions = np.clip([len(rows) / sum(map(len, kinds)) for rows in kinds], 0.25, 0.75)
+    return [min(len(rows), round(BATCH * q)) for rows, q in zip(kinds, fractions, strict=True)]
 
 
 def _half_weights(kinds: list[Rows], sizes: list[int], in_bag: NDArray[np.uint8]) -> Matrix:
-    """Half of what a row weighs in a batch, shape (n, k); both kinds have half of all weight."""
+    """Half the weight of each row in a batch, shape (n, k); both kinds have the same total."""
     half_weight = in_bag.astype(np.float32)
     for rows, size in zip(kinds, sizes, strict=True):
         half_weight[rows] *= 0.25 * len(rows) / (size * half_weight[rows].sum(0))
@@ -250,9 +235,9 @@ def _train(
     held_out: Rows,
     rng: np.random.Generator,
 ) -> _Networks:
-    """Networks trained on rows x, shape (n, d + 1), weighted by in_bag, shape (n, k).
+    """Train networks on rows x, shape (n, d + 1), weighted by in_bag, shape (n, k).
 
-    The held-out rows say how long.
+    Training stops when the loss on the held-out rows no longer falls.
     """
     seen = in_bag.any(axis=1)
     kinds = [np.flatnonzero(seen & labeled), np.flatnonzero(seen & ~labeled)]
@@ -262,7 +247,7 @@ def _train(
     gradient, adam = _Gradient(networks, *sizes), _Adam(networks.vector)
     steps = round(min(STEPS * max(1, sum(map(len, kinds)) / 10_000) ** 0.5, MAX_STEPS))
     best, lowest, best_step = networks.vector, np.inf, 0
-    batches = zip(*(_cycle(*of, rng) for of in zip(kinds, sizes, strict=True)), strict=True)
+    batches = zip(*(_cycle(*kind, rng) for kind in zip(kinds, sizes, strict=True)), strict=True)
     for step, batch in zip(range(1, steps + 1), batches, strict=False):
         rows = np.concatenate(batch)
         slope = gradient(x.take(rows, 0), half_weight.take(rows, 0))
@@ -300,11 +285,15 @@ def train_networks(
     threads: int,
     progress: ShareDone,
 ) -> Fit:
-    """Networks that learn from some of the rows, shape (n,), with out-of-bag scores of all.
+    """Train networks on some of the rows, with out-of-bag scores of all.
 
-    Each block of networks holds out a tenth of the units, another one for each block, to tell
-    when to stop; a row is scored by networks that neither trained nor stopped on its unit,
-    whether or not it is a row to learn from.
+    Each block of networks holds out another tenth of the units for early stopping. A row is scored
+    by networks that neither trained nor stopped on its unit, even if it is not learned from.
+
+    Parameters
+    ----------
+    learned : (n,)
+        The rows to learn from.
     """
     labeled = training.labeled
     x = np.ones((len(labeled), training.features.shape[1] + 1), dtype=np.float32)
@@ -312,13 +301,13 @@ def train_networks(
     units = Units(training, learned)
     rng = np.random.default_rng(seed)
     fold = units.folds(FOLDS, rng)
-    if units.fewest < FOLDS:  # too few to spare any
+    if units.smaller < FOLDS:  # too few to spare any
         fold[:] = -1
 
     def block(job: tuple[int, np.random.Generator]) -> tuple[BaggedNetworks, Vector, Rows]:
         number, rng = job
         in_bag = units.bootstrap(NETWORKS, fold != number, rng)
-        held_out = fold[units.of_row] == number
+        held_out = fold[units.unit] == number
         stop_by = np.flatnonzero(held_out & learned)
         trained = _train(x, labeled, in_bag * learned[:, None], stop_by, rng)
         out_of_bag = (in_bag == 0) & ~held_out[:, None]
@@ -333,41 +322,41 @@ def train_networks(
     W, b, v, c = (
         np.concatenate([getattr(part, name) for part in blocks], axis=-1) for name in "Wbvc"
     )
-    # the chance of a row that is in every bag is below 1e-13, even with two groups
+    # the probability that a row is in every bag is below 1e-13, even with two groups
     return Fit(BaggedNetworks(W, b, v, c), _score(sum(totals) / sum(counts)))
 
 
-MIXED = 0.1  # the share of the labeled class that may be left among the unlabeled rows set apart
-FEWEST = 200  # rows that must be set apart, or the first round is all that can be learned
+# ---- Two rounds, for labels that are all right, as Percolator trains on decoys
 
 
 @register("semi-supervised", BaggedNetworks)
 def semi_supervised(training: Training, *, seed: int, threads: int, progress: ShareDone) -> Fit:
     """Networks in two rounds: the second learns from unlabeled rows that the first set apart.
 
-    Rows that the second round does not learn from are scored as the others are, by networks that
-    have seen no row of their group, or they would differ from labeled rows by being scored better.
+    Unlabeled rows of the labeled class teach nothing. So the first round separates labeled from
+    unlabeled rows, and the second labeled rows from unlabeled ones with low scores. All other rows
+    are scored out of bag, too, or they would differ from labeled rows in how they are scored.
     """
 
     def fit(learned: NDArray[np.bool_], done: float) -> Fit:
-        def half(share: float) -> None:
-            progress((done + share) / 2)
+        def half(fraction: float) -> None:
+            progress((done + fraction) / 2)
 
         return train_networks(training, learned, seed=seed, threads=threads, progress=half)
 
     first = fit(np.ones(len(training.labeled), dtype=bool), 0)
     apart = set_apart(first.scores, training.labeled)
-    if apart.sum() < FEWEST:
+    if apart.sum() < MIN_APART:
         progress(1.0)
         return first
     return fit(training.labeled | apart, 1)
 
 
 def set_apart(scores: NDArray[np.float64], labeled: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The unlabeled rows below as high a score as leaves few labeled rows below it, shape (n,)."""
+    """The unlabeled rows below the highest score with few labeled rows below it, shape (n,)."""
     order = np.argsort(scores, kind="stable")
     below = np.cumsum(labeled[order])
-    share = (below + 1) / np.maximum(np.arange(1, len(order) + 1) - below, 1)
-    within = np.flatnonzero(share <= MIXED)
+    fraction = (below + 1) / np.maximum(np.arange(1, len(order) + 1) - below, 1)
+    within = np.flatnonzero(fraction <= MAX_MIXED)
     limit = scores[order[within[-1]]] if len(within) else -np.inf
     return np.asarray(~labeled & (scores <= limit))

@@ -13,8 +13,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, BinaryIO, get_args
+from typing import Annotated, Any, BinaryIO
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -319,21 +320,23 @@ class SketchBuilder:
 # ---- Files
 
 
+class SketchHeader(msgspec.Struct, frozen=True):
+    """A sketch but for its arrays."""
+
+    level: Annotated[int, msgspec.Meta(ge=0, lt=64)]
+    missing: Annotated[int, msgspec.Meta(ge=0, le=MAX_ROWS)]
+    labeled_class: LabeledClass
+
+
 def sketch_arrays(sketch: Sketch) -> Arrays:
     """The arrays of a sketch by name; its other fields go into the header."""
     names = SKETCH_ARRAYS if sketch.n_negative else SKETCH_ARRAYS[:-1]
     return {name: getattr(sketch, name) for name in names}
 
 
-def sketch_from_arrays(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Sketch:
-    """The sketch with the given arrays and header.
-
-    Raises
-    ------
-    ValueError, TypeError, KeyError
-        If there is no such sketch; files may come from anyone.
-    """
-    edges, level, missing = arrays["edges"], header["level"], header["missing"]
+def sketch_from_arrays(arrays: Mapping[str, NDArray[Any]], header: SketchHeader) -> Sketch:
+    """The sketch with these arrays; a ValueError or KeyError if there is none."""
+    edges = arrays["edges"]
     by_set = [arrays.get(name, np.zeros_like(arrays["labeled"])) for name in SETS]
     if [part.dtype for part in (edges, *by_set)] != [np.float64, *[np.int64] * len(SETS)]:
         raise ValueError("a sketch has edges and counts")
@@ -342,16 +345,12 @@ def sketch_from_arrays(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, 
     counts = np.column_stack(by_set)
     if (counts < 0).any() or not counts.any(axis=1).all():
         raise ValueError("every cell of a sketch has rows")
-    if type(level) is not int or not 0 <= level < 64 or not np.isfinite(edges).all():
-        raise ValueError("the cells of a sketch are those of a grid")
-    if type(missing) is not int or not 0 <= missing <= MAX_ROWS:
-        raise ValueError("missing is a number of rows")
-    if header["labeled_class"] not in get_args(LabeledClass):
-        raise ValueError("labeled_class is positive or negative")
-    sketch = Sketch(edges, counts, level, missing, header["labeled_class"])
+    if not np.isfinite(edges).all():
+        raise ValueError("the edges of a sketch are finite")
+    sketch = Sketch(edges, counts, header.level, header.missing, header.labeled_class)
     check_rows(sketch)
     merged = Sketch.merge([sketch])
-    if merged.level != level or not np.array_equal(merged.edges, edges):
+    if merged.level != sketch.level or not np.array_equal(merged.edges, edges):
         raise ValueError("the cells of a sketch are in order, and not too many")
     return sketch
 
@@ -363,24 +362,21 @@ def check_rows(*sketches: Sketch) -> None:
         raise ValueError(f"{rows:.3g} rows; at most {MAX_ROWS} can be counted")
 
 
-def sketch_header(sketch: Sketch) -> dict[str, Any]:
-    """What a file says of a sketch beside its arrays."""
-    return {
-        "level": sketch.level,
-        "missing": sketch.missing,
-        "labeled_class": sketch.labeled_class,
-    }
+def sketch_header(sketch: Sketch) -> SketchHeader:
+    """The fields of a sketch that are not arrays."""
+    return SketchHeader(sketch.level, sketch.missing, sketch.labeled_class)
 
 
 def save_sketch(sketch: Sketch, file: BinaryIO) -> None:
     """Write a sketch."""
-    write_archive(file, SKETCH_FORMAT, sketch_header(sketch), sketch_arrays(sketch))
+    header = msgspec.to_builtins(sketch_header(sketch))
+    write_archive(file, SKETCH_FORMAT, header, sketch_arrays(sketch))
 
 
 def load_sketch(name: str, file: BinaryIO) -> Sketch:
     """Read a sketch."""
     header, arrays = read_archive(name, file, SKETCH_FORMAT, SKETCH_ARRAYS.__contains__)
     try:
-        return sketch_from_arrays(arrays, header)
+        return sketch_from_arrays(arrays, msgspec.convert(header, SketchHeader))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{name}: the sketch is damaged") from error

@@ -31,8 +31,15 @@ from ..tables.columns import ColumnSummary, Encoding, Profiler, isolated_in_colu
 from ..tables.reading import Table
 from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, Chunk, LabeledClass, Rows
 from .classifiers import CLASSIFIERS, Fit, Training
-from .model import FOLDS, CrossFit, HonestScorer, ScoreModel, TrainingFile, cross_fit
-from .scaling import fit_scaling
+from .model import (
+    FOLDS,
+    CrossFit,
+    HonestScorer,
+    ScoreModel,
+    TrainingFile,
+    cross_fit,
+    fit_scaling,
+)
 
 
 def priorities(seed: int, table: int, first_row: int, count: int) -> NDArray[np.uint64]:
@@ -320,7 +327,7 @@ def train(
         encoding, settings.classifier, scaling, fit.model, labeled_class=rows.labeled_class
     )
     places = np.concatenate([labeled.places, others.places])
-    scores = model.turned(fit.scores)
+    scores = model.oriented(fit.scores)
     learned = scorer(model=model, places=places, scores=scores, cross_fit=crossed)
     telling: tuple[str, ...] = ()
     if rows.keys:
