@@ -12,7 +12,7 @@ found.report("report.html")
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -115,15 +115,20 @@ class Estimated:
 
     def report(self, file: str) -> None:
         """Write the report as one HTML file."""
-        from .report.content import content_of_run
+        from .posterior.bounds import bounds
+        from .report.content import report_content
         from .report.page import render
-        from .tables.files import document
         from .tables.results import provenance
         from .tables.writing import write_text
 
-        trained = self.analysis.trained
-        made_of = document(
-            provenance(
+        trained, prior, calibration = self.analysis.trained, self.analysis.prior, self.calibration
+        content = report_content(
+            prior,
+            calibration,
+            {"posterior": calibration.posterior, "fdr": calibration.fdr},
+            bounds(calibration, prior.seed).posterior,
+            doubtful=self.doubtful.kept,
+            provenance=provenance(
                 self.rows,
                 counts=trained.counts,
                 columns=trained.columns,
@@ -131,11 +136,10 @@ class Estimated:
                 notices=trained.notices,
                 options={},
                 execution={},
-            )
+            ),
+            groups=None if self.by_group is None else self.by_group.groups,
         )
-        content = content_of_run(self.analysis.prior, self.calibration, self.doubtful, made_of)
-        groups = None if self.by_group is None else self.by_group.groups
-        write_text(str(file), render(replace(content, groups=groups)))
+        write_text(str(file), render(content))
 
 
 def estimate(

@@ -7,27 +7,34 @@ The steps are those of the single commands, so its files are what they write.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .errors import InputError
+from .errors import EstimationError, InputError, PunoiseError
 from .evidence.strengths import Grading
 from .evidence.thresholds import Thresholds
 from .notices import Notice
 from .numerics import FloatArray
 from .posterior.bounds import Bounds, GatherGroups, GroupCopies, bounds
-from .posterior.calibration import Calibration
+from .posterior.calibration import Calibration, calibrate
 from .posterior.groups import GroupPosteriors, Groups, WriteGroupPosteriors, estimate_groups
-from .posterior.table import PosteriorRequest, WritePosteriors, posterior_columns
+from .posterior.table import DoubtfulRows, PosteriorRequest, WritePosteriors, posterior_columns
 from .prior.base import Samples, Settings
-from .prior.document import Prior
-from .prior.estimation import DEFAULT_METHOD, estimate_prior, needs_features, stated_prior
+from .prior.document import Prior, parse_prior, read_prior, shares_for
+from .prior.estimation import (
+    DEFAULT_METHOD,
+    estimate_prior,
+    failed_prior,
+    needs_features,
+    stated_prior,
+)
 from .proteomics.levels import PSMS, WriteMatchPosteriors, calibrated, roll_up, write_levels
 from .proteomics.matches import (
     COUNTING,
@@ -37,12 +44,14 @@ from .proteomics.matches import (
     check_decoys,
     tally_for,
 )
-from .report.content import PosteriorCurve, content_of_run
+from .report.charts import Chart, sample_charts
+from .report.comparison import Sample, compared_sample, comparison_charts, render_comparison
+from .report.content import ReportContent, report_content
 from .report.page import render
 from .scale.engine import Engine, check_sharded_target
 from .score.model import ScoreModel, StoredModel, save_model
 from .score.scores import Scored, Scores, WriteScores
-from .score.sketch import Sketch
+from .score.sketch import Sketch, SketchBuilder
 from .score.training import (
     MAX_TRAIN_VALUES,
     RowSample,
@@ -52,7 +61,7 @@ from .score.training import (
     survey_step,
     train,
 )
-from .tables.files import document
+from .tables.files import document, read_bytes, read_document, read_json
 from .tables.results import (
     DOCUMENTS,
     GROUPS,
@@ -62,6 +71,9 @@ from .tables.results import (
     ROLLED_UP,
     SHARDED,
     THRESHOLDS,
+    InputFile,
+    Provenance,
+    check_same_run,
     digests,
     earlier_files,
     provenance,
@@ -332,17 +344,25 @@ def _run(
         dataset = prior.sample or made_of.score_column or "score"
         for name in THRESHOLDS:
             thresholds.write(str(folder / name), dataset, prior.method)
-    by_score = PosteriorCurve.of(calibration, settings.target_alpha, held.at(settings.target_alpha))
-    origin = document(made_of)
-    content = content_of_run(prior, calibration, found.doubtful, origin, by_score, thresholds)
-    content = replace(content, groups=None if by_group is None else by_group.groups)
+    content = report_content(
+        prior,
+        calibration,
+        columns,
+        held.at(settings.target_alpha),
+        target_alpha=settings.target_alpha,
+        doubtful=found.doubtful.kept,
+        provenance=made_of,
+        thresholds=thresholds,
+        groups=None if by_group is None else by_group.groups,
+    )
     write_text(str(folder / "report.html"), render(content))
     tables = MANIFESTS if suffix == "/" else [f"{name}{suffix}" for name in SHARDED]
     documents = digests(folder, (*DOCUMENTS, *THRESHOLDS, *GROUPS, *ROLLED_UP))
     made_of.files = digests(of_tables, tables) | documents
     write_json(str(folder / PROVENANCE), document(made_of))
     p = columns["posterior"]
-    return RunOutput(analysis, calibration, p, thresholds, rolled_up, content.groups)
+    groups = None if by_group is None else by_group.groups
+    return RunOutput(analysis, calibration, p, thresholds, rolled_up, groups)
 
 
 def _roll_up(
@@ -380,3 +400,110 @@ def _thresholds(calibration: Calibration, held: Bounds, settings: RunSettings) -
         return None
     turned = settings.request.transform.lower_is_positive
     return Thresholds.of(calibration, held, settings.grading, turned)
+
+
+def report(
+    priors: Sequence[str],
+    scores: str | None = None,
+    provenance: str | None = None,
+    grading: Grading | None = None,
+    tolerate_failure: bool = False,
+) -> tuple[str, list[Chart], tuple[Notice, ...]]:
+    """The page of one sample with its scores, or else the one that compares samples.
+
+    Returns
+    -------
+    page, charts, notices
+        The HTML, its charts for other uses, and warnings of the calibration. With
+        `tolerate_failure` the page of a failed sample says why it failed.
+    """
+    if scores is not None:
+        try:
+            content, notices = read_content(scores, priors[0], provenance, grading)
+        except (InputError, EstimationError) as error:
+            if not tolerate_failure:
+                raise
+            failed = _failed_sample(priors[0], error)
+            return render_comparison([failed]), [], failed.prior.notices
+        charts = [chart for group in sample_charts(content).values() for chart in group]
+        return render(content), charts, notices
+    samples = []
+    for name in priors:
+        try:
+            samples.append(_read_sample(name))
+        except InputError as error:
+            if not tolerate_failure:
+                raise
+            samples.append(_failed_sample(name, error))
+    return render_comparison(samples), comparison_charts(samples), ()
+
+
+def _read_sample(name: str) -> Sample:
+    prior = parse_prior(name, read_json(name))
+    return compared_sample(prior.sample_name(name), prior)
+
+
+def _failed_sample(name: str, error: PunoiseError) -> Sample:
+    """A sample without an estimate, whose prior may itself say why."""
+    try:
+        failed = _read_sample(name)
+    except InputError:
+        failed = None
+    if failed is not None and failed.alpha is None:
+        return failed
+    prior = failed_prior(DEFAULT_METHOD, 0, error, None)
+    return compared_sample(prior.sample_name(name), prior)
+
+
+def read_content(
+    scores: str,
+    prior: str,
+    provenance: str | None = None,
+    grading: Grading | None = None,
+) -> tuple[ReportContent, tuple[Notice, ...]]:
+    """The content of the report of one sample, from its files, and warnings of the calibration."""
+    known = read_prior(prior)
+    made_of = None
+    if provenance is not None:
+        made_of = read_document(provenance, Provenance)
+        check_same_run(provenance, made_of.files, [scores, prior])
+    opened = Scores.open(scores)
+    builder = SketchBuilder(opened.rows.labeled_class)
+    doubtful = DoubtfulRows(label_sign=-1.0 if known.labeled_class == "negative" else 1.0)
+    for chunk, values in opened.chunks([*opened.rows.id_columns, "score"]):
+        builder.add(values, chunk.sets)
+        doubtful.add(opened.rows.ids(chunk), values, chunk.labeled, chunk.first_row)
+    sketch = builder.sketch()
+    check_sizes(opened.name, sketch.counts.sum(0), sketch.missing)
+    sketch, shares, notices = shares_for(known, sketch)
+    calibration = calibrate(sketch, shares)
+    calibration = replace(calibration, notices=(*notices, *calibration.notices))
+    target_alpha = None if grading is None else grading.target_alpha
+    bounds_here = bounds(calibration, known.seed)
+    thresholds = None
+    if grading is not None:
+        negated = made_of is not None and made_of.options.get("lower_is_positive") is True
+        thresholds = Thresholds.of(calibration, bounds_here, grading, negated)
+    shards = opened.rows.tables[0].shards
+    documents = [name for name in (prior, provenance) if name is not None]
+    content = report_content(
+        known,
+        calibration,
+        posterior_columns(calibration, PosteriorRequest(target_alpha=target_alpha)),
+        bounds_here.at(target_alpha),
+        target_alpha=target_alpha,
+        doubtful=doubtful.kept,
+        provenance=made_of,
+        sources=[
+            *(InputFile("", shard.name, shard.sha256()) for shard in shards),
+            *map(_document, documents),
+        ],
+        thresholds=thresholds,
+    )
+    return content, calibration.notices
+
+
+def _document(name: str) -> InputFile:
+    if name == "-":
+        return InputFile("", "standard input", "–")
+    return InputFile("", name, hashlib.sha256(read_bytes(name).getvalue()).hexdigest())

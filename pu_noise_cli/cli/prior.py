@@ -484,7 +484,7 @@ def tell(prior: Prior, sketch: Sketch, console: Console) -> None:
     for line in summarize_prior(prior):
         console.say(line)
     if console.on_terminal:
-        from ..report.terminal import BLOCKS, PLAIN_BLOCKS, histogram_lines
+        from ..report.content import BLOCKS, PLAIN_BLOCKS, histogram_lines
 
         for line in histogram_lines(sketch, BLOCKS if console.has_blocks else PLAIN_BLOCKS):
             console.say(line)

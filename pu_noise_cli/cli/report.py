@@ -35,7 +35,6 @@ class ReportOptions(EvidenceOptions, OnFailure, Strict):
         multiple=True,
     )
     more_priors: tuple[str, ...] = argument(nargs=-1, reads=True, metavar="[PRIOR.json]...")
-    posterior: str | None = reads("--posterior", "POSTERIOR", "What 'posterior' wrote from SCORES.")
     provenance: str | None = reads(
         "--provenance", "FILE", "The provenance.json of a run, to be shown."
     )
@@ -55,18 +54,16 @@ def report(given: ReportOptions, console: Console) -> None:
     punoise report --scores scores.tsv --prior prior.json --out report.html
     punoise report --prior a.json b.json c.json --out samples.html --figures figures
     """
+    from .. import pipeline
     from ..report import charts as figures
-    from ..report.sources import report_of
     from ..tables.writing import check_target, make_directory, write_figures, write_text
 
     names = (*given.priors, *given.more_priors)
     if not names:
         raise UsageError("give at least one --prior")
-    of_scores = given.given("posterior", "provenance", "evidence", "target_alpha")
+    of_scores = given.given("provenance", "evidence", "target_alpha")
     if given.scores is None and of_scores:
         raise UsageError(f"{of_scores[0]} goes with --scores")
-    if given.posterior is not None and given.target_alpha is not None:
-        raise UsageError("--target-alpha: POSTERIOR says itself for which population it is")
     if given.target_alpha is not None and given.evidence is None:
         raise UsageError("--target-alpha goes with --evidence")
     if given.scores is not None and len(names) > 1:
@@ -74,21 +71,20 @@ def report(given: ReportOptions, console: Console) -> None:
     check_target(given.out)
     if given.figures is not None:
         figures.converter()  # a usage error where it is missing
-    found = report_of(
+    page, charts, notices = pipeline.report(
         names,
         given.scores,
-        given.posterior,
         given.provenance,
         given.grading(),
-        go_on=given.on_failure == "write",
+        tolerate_failure=given.on_failure == "write",
     )
     if given.figures is not None:
-        images = figures.images(found.charts)
+        images = figures.images(charts)
         make_directory(given.figures)
-        write_figures(given.figures, images, figures.summary(found.charts))
-    write_text(given.out, found.page)
-    console.warn(found.notices)
-    given.check_strict(found.notices)
+        write_figures(given.figures, images, figures.summary(charts))
+    write_text(given.out, page)
+    console.warn(notices)
+    given.check_strict(notices)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,68 +1,88 @@
-"""Numbers as a reader wants them, and strangers' text as a page can carry it.
+"""The numbers that a report shows, computed once, and how numbers are written for readers.
 
-The few numbers that charts, tables and the terminal show, from the sketch and its calibration.
-
-All of it takes time and space in the number of cells, not of rows.
-
-What a report shows: priors, the calibrated scores, doubtful labels, and a run's provenance.
-
-provenance.json may come from anywhere, so it is checked while it is read here; the rest of the
-report relies on these classes.
+Time and memory depend on the number of cells of the sketch, not on that of rows.
 """
 
 from __future__ import annotations
 
-import json
-import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
-from ..evidence.thresholds import Thresholds
-from ..notices import Notice
+from ..evidence.thresholds import Threshold, Thresholds
+from ..notices import Kind, Notice, kinds
 from ..numerics import FloatArray, IntArray, mid_ranks, relative_mid_ranks
-from ..posterior.bounds import bounds
-from ..posterior.calibration import Calibration, corrected_auc, shift_prior
+from ..posterior.calibration import Calibration, corrected_auc, posterior_at
 from ..posterior.groups import Groups
-from ..posterior.table import DoubtfulRow, DoubtfulRows
-from ..prior.base import Estimate, Interval
+from ..posterior.table import DoubtfulRow
+from ..prior.base import ESTIMATORS, Interval, Settings
+from ..prior.belief import purity_asked
 from ..prior.document import STATED, Prior
-from ..prior.summary import lower_end
+from ..prior.estimation import CURVE_METHOD
+from ..prior.summary import LITTLE, Wording, certainty, is_contradicted, lower_end
 from ..score.sketch import Sketch
-from ..tables.results import SCHEMA
-from ..tables.rows import LABELED, UNLABELED
+from ..tables.results import InputFile, Provenance
+from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED
+
+Columns = dict[str, Any]  # arrays or lists of equal length, by name
+Weights = FloatArray | IntArray  # of the cells of a sketch, shape (cells,)
 
 NBSP = "\u00a0"
-SHORT = 48  # characters of a name that are shown at once
-LONGEST = 20_000  # characters of a name that are kept at all
-FULL_TEXT_BYTES = 150_000  # of all long names of a page together, so that it stays light
-WIDE = 0.4  # an interval beyond which an estimate says little
-INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # controls, bidi marks, lone surrogates
+WIDE = 0.4  # width of an interval beyond which an estimate says little
+SCORE_BINS = 64  # a power of two: then the cells of scores in [0, 1] fall whole into bins
+MIN_VISIBLE = 0.05  # of the height of a chart: lower bars are drawn once more, enlarged
+ENLARGED_HEIGHT = 1.3  # of an enlarged chart, in units of its tallest bar of positives
+CURVE_POINTS = 160
+MAX_LIKELIHOOD_POINTS = 500
+RELIABILITY_GROUPS = 20
+POSTERIOR_BINS = 20
+POSTERIOR_LEVELS = (0.5, 0.9, 0.99)
+FDR_LEVELS = (0.01, 0.05, 0.1, 0.2)
+TAIL = 0.002  # fraction of rows at either end that may lie outside the drawn range of scores
+Z = 1.96
+MIN_PURITIES, MAX_PURITIES = 3, 100  # that are drawn
+MAX_LOG_ODDS = 5.0  # decades of odds that are drawn on either side of even odds
+LARGEST_GROUPS = 20
+
+# What depends on the class of the labeled rows.
+WORDS = {
+    "positive": {
+        "labeled_set": "labeled",
+        "truly": "truly are",
+        "best": "best",
+        "best_scoring": "best-scoring",
+        "end": "top",
+        "limit": "the higher the least share α can have",
+        "unlabeled_can_be": "positive",
+        "labeled_positives": "β",
+    },
+    "negative": {
+        "labeled_set": "labeled as negatives",
+        "truly": "truly are negative",
+        "best": "lowest-scoring",
+        "best_scoring": "lowest-scoring",
+        "end": "bottom",
+        "limit": "the lower the largest share α can have",
+        "unlabeled_can_be": "negative",
+        "labeled_positives": f"1{NBSP}−{NBSP}β",
+    },
+}
 
 
-def percent(share: float) -> str:
-    """A share for reading: 18.5 %, and two decimals where it is nearly none or nearly all."""
-    value = 100 * share
+# ---- Numbers for readers
+
+
+def percent(fraction: float) -> str:
+    """A fraction for readers: 18.5 %, with two decimals where it is nearly 0 or 1."""
+    value = 100 * fraction
     edge = min(value, 100 - value)
     if 0 < edge < 0.005:
         return f"{value:.1g}{NBSP}%" if value < 50 else f"more than 99.99{NBSP}%"
     decimals = 0 if edge == 0 else 2 if edge < 1 else 1
     return f"{value:.{decimals}f}{NBSP}%"
-
-
-def percent_range(interval: Interval) -> str:
-    return f"{percent(lower_end(interval))} to {percent(interval[1])}"
-
-
-def is_wide(share: float, interval: Interval | None) -> bool:
-    """Whether an interval is wider than the estimate itself, or than four tenths."""
-    return interval is not None and interval[1] - interval[0] > min(share, WIDE)
 
 
 def count(number: float) -> str:
@@ -71,91 +91,395 @@ def count(number: float) -> str:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A figure for a table; a dash where there is none."""
+    """A number for a table; a dash for none."""
     return "–" if value is None else f"{value:.{digits}g}"
 
 
-def rounded(value: float) -> float:
-    """A value as charts carry it: six digits say more than a screen can."""
-    return float(f"{value:.6g}")
+def _round_percent(fraction: float, digits: int) -> str:
+    return f"{100 * fraction:.{min(max(digits - 2, 0), 1)}f}{NBSP}%"
 
 
-def visible(text: str) -> str:
-    """Text in which what cannot be seen, or turns the writing around, is spelled out."""
-    return "".join(
-        c if c == " " or unicodedata.category(c) not in INVISIBLE else _spelled(c)
-        for c in text[:LONGEST]
-    )
+WORDING = Wording("α", "β", _round_percent)
 
 
-def _spelled(character: str) -> str:
-    names = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    code = ord(character)
-    return names.get(character) or (f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
+# ---- What is shown
 
 
-def shortened(text: str, limit: int = SHORT) -> str:
-    """A name on one line, cut where it is long."""
-    line = visible(text[: limit + 1])
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+@dataclass(frozen=True)
+class Proportion:
+    """α or β with its 95 % interval, whose lower end is 0 where it is next to nothing."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    is_wide: bool = False
+
+    @classmethod
+    def from_estimate(cls, value: float, interval: Interval | None) -> Proportion:
+        if interval is None:
+            return cls(value)
+        low, high = interval
+        return cls(value, lower_end(interval), high, high - low > min(value, WIDE))
+
+    @property
+    def range(self) -> str:
+        """The interval in words; there must be one."""
+        return percent_range(self.low or 0.0, self.high or 0.0)
+
+    @property
+    def cell(self) -> str:
+        """The value and its interval for a table."""
+        low = f"{self.low:.4f}" if self.low else "0"
+        return f"{self.value:.4f}" + ("" if self.high is None else f" [{low}, {self.high:.4f}]")
 
 
-def script_json(value: Any) -> str:
-    """JSON that can stand in a script element: nothing in it ends the element or a line."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+def percent_range(low: float, high: float) -> str:
+    return f"{percent(lower_end((low, high)))} to {percent(high)}"
 
 
-class Names:
-    """Strangers' text as HTML: isolated, on one line, the whole of a long one behind a click.
+@dataclass(frozen=True)
+class Warned:
+    """A warning with its meaning and remedy."""
 
-    The whole text is kept until a budget is spent; of later long ones only the beginning is.
-    """
-
-    def __init__(self, budget: int = FULL_TEXT_BYTES) -> None:
-        self.budget = budget
-
-    def html(self, text: str, limit: int = SHORT) -> str:
-        short = f"<bdi>{escape(shortened(text, limit))}</bdi>"
-        if len(text) <= limit and len(visible(text)) <= limit:
-            return short
-        whole = f"<bdi>{escape(visible(text))}</bdi>"
-        size = len(whole.encode())
-        if size > self.budget:
-            return f"{short} <small>({count(len(text))} characters)</small>"
-        self.budget -= size
-        cut = "" if len(text) <= LONGEST else f" … ({count(len(text))} characters)"
-        return (
-            f'<details class="long"><summary>{short}</summary>'
-            f'<div class="whole">{whole}{cut}</div></details>'
-        )
+    code: str
+    message: str
+    meaning: str
+    remedy: str
 
 
-SCORE_BINS = 64  # a power of two: then the cells of scores in [0, 1] fall whole into bins
-CURVE_POINTS = 160
-RELIABILITY_GROUPS = 20
-POSTERIOR_BINS = 20
-POSTERIOR_LEVELS = (0.5, 0.9, 0.99)
-FDR_LEVELS = (0.01, 0.05, 0.1, 0.2)
-TAIL = 0.002  # the share of rows at either end that may lie outside the drawn range of scores
-Z = 1.96
+@dataclass(frozen=True)
+class MethodEstimate:
+    """What one method says."""
+
+    method: str
+    alpha: Proportion
+    beta: Proportion
+    alpha_plus: float | None
+    beta_plus: float | None
+    is_answer: bool
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreBins:
-    """Rows by score, in bins of even width; the end bins hold what lies beyond them."""
+class Likelihood:
+    """AlphaMax's log-likelihood of α⁺ or β⁺."""
 
-    edges: FloatArray  # (bins + 1,)
-    labeled: FloatArray  # rows, (bins,)
-    unlabeled: FloatArray
-    negative: FloatArray
+    name: str  # alpha_plus or beta_plus
+    x: FloatArray  # (points,), increasing
+    y: FloatArray
+    answer: float | None  # the value of the method that gives the answer
+    elbow: float | None  # AlphaMax's own, where that is another method
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The interval of α by the purity assumed."""
+
+    columns: Columns  # purity, low, high
+    stated: float
+    is_used: bool
+    is_contradicted: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """The scores of one sample, and of the others for comparison, as fractions of their rows."""
+
+    sample: str  # labeled, unlabeled, or population, which stands for unlabeled rows
+    fraction: float  # of positives
+    columns: Columns  # low, high, middle, total, positive, negative, and a line for each other set
+    lines: tuple[str, ...]  # labeled, unlabeled, known
+    enlarged_top: float | None  # where positives are too few to be seen, the height to draw
+
+
+@dataclass(frozen=True, eq=False)
+class Roc:
+    """Fractions of two samples above each threshold, from (0, 0) to (1, 1)."""
+
+    upper: str
+    lower: str
+    columns: Columns  # i, threshold, x, y
+    auc: float | None
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The rows that reach a level of the posterior or of the false discovery rate."""
+
+    level: float
+    unlabeled: int
+    labeled: int
+    negative: int
+    positive_fraction: float | None  # expected among such rows; None without rows
+    lowest_score: float | None
+
+    @property
+    def positives(self) -> float:
+        return self.unlabeled * (self.positive_fraction or 0.0)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Levels of evidence, and the posterior by score at the prior that they are for."""
+
+    prior: float
+    levels: tuple[Threshold, ...]
+    begins: tuple[str, ...]  # the scores at which each level begins, or that it is not reached
+    columns: Columns  # score, posterior, low, high, and their log odds
+
+
+@dataclass(frozen=True)
+class GroupTable:
+    """The largest groups."""
+
+    by: str
+    total: int
+    rows: tuple[dict[str, Any], ...]  # name, unlabeled, labeled, alpha, shift
+
+
+@dataclass(frozen=True)
+class DoubtfulLabel:
+    """A doubtful row with the probability that its label is correct."""
+
+    row: int
+    id: str
+    score: float
+    correct: float
+
+
+@dataclass(frozen=True, eq=False)
+class ReportContent:
+    """All that the page of one sample shows, as plain data."""
+
+    prior: Prior
+    sketch: Sketch
+    words: Mapping[str, str]  # that depend on the class of the labeled rows
+    is_stated: bool  # α and β are the user's own
+    # the answer and what it assumes
+    alpha: Proportion
+    beta: Proportion
+    certainty: Mapping[str, str | None]
+    assumed: str | None  # beforehand, in words
+    sensitivity: Sensitivity | None
+    warnings: tuple[Warned, ...]
+    # the score
+    histograms: tuple[Histogram, ...]
+    is_beyond_axis: bool  # some rows score beyond the drawn range
+    observed_rocs: tuple[Roc, ...]
+    recovered_roc: Roc | None
+    auc: float | None  # of positives against negatives
+    # how α and β were estimated
+    estimates: tuple[MethodEstimate, ...]
+    likelihoods: tuple[Likelihood, ...]
+    # posteriors, in the population that they are for
+    target_alpha: float | None  # None: the population of the unlabeled rows
+    population_alpha: float | None  # None: the same; else the fraction of positives in it
+    reliability: Columns  # predicted, observed, low, high, rows
+    by_score: Columns  # score, posterior, posterior_labeled, fdr, and low, high where bounded
+    posterior_rows: FloatArray  # (POSTERIOR_BINS,): unlabeled rows by posterior
+    calls_by_posterior: tuple[Calls, ...]
+    calls_by_fdr: tuple[Calls, ...]
+    evidence: Evidence | None
+    groups: GroupTable | None
+    doubtful: tuple[DoubtfulLabel, ...]
+    # where it all comes from
+    provenance: Provenance | None
+    sources: tuple[InputFile, ...]
+
+
+def report_content(
+    prior: Prior,
+    calibration: Calibration,
+    posterior: Mapping[str, Any],
+    bounds: tuple[FloatArray, FloatArray] | None = None,
+    *,
+    target_alpha: float | None = None,
+    doubtful: Sequence[DoubtfulRow] = (),
+    provenance: Provenance | None = None,
+    sources: Iterable[InputFile] = (),
+    thresholds: Thresholds | None = None,
+    groups: Groups | None = None,
+) -> ReportContent:
+    """Compute what the page of one sample shows.
+
+    Parameters
+    ----------
+    prior
+        It must hold an estimate.
+    calibration
+        In the population of the unlabeled rows.
+    posterior
+        The columns `posterior` and `fdr` of POSTERIOR by cell, each of shape (cells,), in the
+        population with `target_alpha` positives.
+    bounds
+        One-sided 95 % bounds on the posterior, both of shape (cells,).
+    doubtful
+        The labeled rows whose scores speak most against their labels.
+    sources
+        The files that the report itself is made from.
+    """
+    assert prior.alpha is not None
+    assert prior.beta is not None
+    sketch = calibration.sketch
+    labeled_class, p, fdr = prior.labeled_class, posterior["posterior"], posterior["fdr"]
+    drawn = score_range(sketch)
+    cells = _curve_cells(sketch, *drawn)
+    by_score = {
+        "score": sketch.scores[cells],
+        "posterior": p[cells],
+        "posterior_labeled": calibration.posterior_labeled[cells],
+        "fdr": fdr[cells],
+    }
+    if bounds is not None:
+        by_score |= {"low": bounds[0][cells], "high": bounds[1][cells]}
+    return ReportContent(
+        prior=prior,
+        sketch=sketch,
+        words=WORDS[labeled_class],
+        is_stated=prior.method == STATED,
+        alpha=Proportion.from_estimate(prior.alpha, prior.alpha_ci),
+        beta=Proportion.from_estimate(prior.beta, prior.beta_ci),
+        certainty=_certainty(prior),
+        assumed=None if prior.assumed is None else prior.assumed.words,
+        sensitivity=_sensitivity(prior, calibration),
+        warnings=explain(
+            (
+                *(() if provenance is None else provenance.warnings),
+                *prior.notices,
+                *calibration.notices,
+                *(() if groups is None else groups.notices),
+            )
+        ),
+        histograms=_histograms(calibration, drawn),
+        is_beyond_axis=bool(sketch.scores[0] < drawn[0] or sketch.scores[-1] > drawn[1]),
+        observed_rocs=_observed_rocs(sketch, labeled_class),
+        recovered_roc=_recovered_roc(calibration),
+        auc=prior.auc if sketch.n_unlabeled else corrected_auc(calibration),
+        estimates=_method_estimates(prior),
+        likelihoods=_likelihoods(prior, sketch),
+        target_alpha=target_alpha,
+        population_alpha=target_alpha
+        if target_alpha is not None or sketch.n_unlabeled
+        else prior.alpha,
+        reliability=_reliability(calibration),
+        by_score=by_score,
+        posterior_rows=_posterior_rows(sketch, p),
+        calls_by_posterior=tuple(
+            _calls(calibration, p >= level, fdr, level) for level in POSTERIOR_LEVELS
+        ),
+        calls_by_fdr=tuple(_calls(calibration, fdr <= level, fdr, level) for level in FDR_LEVELS),
+        evidence=None if thresholds is None else _evidence(thresholds, calibration, cells),
+        groups=None if groups is None else _group_table(groups),
+        doubtful=_doubtful_labels(doubtful, calibration),
+        provenance=provenance,
+        sources=tuple(sources),
+    )
+
+
+def explain(notices: Iterable[Notice]) -> tuple[Warned, ...]:
+    """Each warning once, with its meaning and remedy; other versions have codes of their own."""
+    known = kinds()
+    unknown = Kind("A warning of another version of punoise.", "See that version's README.")
+    explained = []
+    for notice in dict.fromkeys(notices):
+        kind = known.get(notice.code, unknown)
+        explained.append(Warned(notice.code, notice.message, kind.meaning, kind.remedy))
+    return tuple(explained)
+
+
+def _method_estimates(prior: Prior) -> tuple[MethodEstimate, ...]:
+    return tuple(
+        MethodEstimate(
+            estimate.method,
+            Proportion.from_estimate(estimate.alpha, estimate.alpha_ci),
+            Proportion.from_estimate(estimate.beta, estimate.beta_ci),
+            estimate.alpha_plus,
+            estimate.beta_plus,
+            estimate.method == prior.method,
+        )
+        for estimate in prior.estimates
+    )
+
+
+# ---- The answer and what it assumes
+
+
+def _certainty(prior: Prior) -> dict[str, str | None]:
+    """What is certain, what is likely and what would narrow the interval."""
+    lines = certainty(prior, WORDING)
+    likely = None
+    if prior.alpha_ci is not None and prior.draws:
+        likely = f"the 95{NBSP}% intervals above, "
+        if "given" in lines:
+            likely += f"given {lines['given']}"
+        elif prior.assumed is None:
+            likely += "which reflect sampling error only"
+        else:
+            end = WORDS[prior.labeled_class]["best_scoring"]
+            likely += f"which assume nothing of the {end} rows"
+    return {"certain": lines.get("sure"), "likely": likely, "narrower": lines.get("next")}
+
+
+def _sensitivity(prior: Prior, calibration: Calibration) -> Sensitivity | None:
+    """The interval of α at each purity, where there are enough of them for a curve."""
+    assumed = prior.assumed
+    if assumed is None or not prior.draws or not calibration.shares.from_these_rows:
+        return None
+    sketch = calibration.sketch
+    if prior.labeled_class == "negative":
+        sketch = sketch.mirrored()
+    # where scores separate little, less is assumed than is stated
+    by_purity = {
+        purity_asked(purity, sketch): (lower_end((low, high)), high)
+        for purity, low, high in assumed.sensitivity
+    }
+    if len(by_purity) < MIN_PURITIES:
+        return None
+    is_used = assumed.purity >= LITTLE and not is_contradicted(prior)
+    if is_used and prior.alpha_ci is not None:
+        by_purity[assumed.purity] = lower_end(prior.alpha_ci), prior.alpha_ci[1]
+    purities = sorted(by_purity)[:: -(-len(by_purity) // MAX_PURITIES)]
+    columns = {
+        "purity": purities,
+        "low": [by_purity[purity][0] for purity in purities],
+        "high": [by_purity[purity][1] for purity in purities],
+    }
+    return Sensitivity(columns, assumed.purity, is_used, is_contradicted(prior))
+
+
+def _likelihoods(prior: Prior, sketch: Sketch) -> tuple[Likelihood, ...]:
+    likelihoods = []
+    elbow = _elbow(prior, sketch)
+    for name in ("alpha_plus", "beta_plus"):
+        curve = (prior.curves or {}).get(name)
+        if curve is None or not curve.proportion:
+            continue
+        order = np.argsort(curve.proportion, kind="stable")
+        order = order[:: -(-len(order) // MAX_LIKELIHOOD_POINTS)]
+        x, y = (np.array(values)[order] for values in (curve.proportion, curve.log_likelihood))
+        own = getattr(elbow, name, None)
+        likelihoods.append(Likelihood(name, x, y, getattr(prior, name), own))
+    return tuple(likelihoods)
+
+
+def _elbow(prior: Prior, sketch: Sketch) -> Any:
+    """AlphaMax's own α⁺ and β⁺, unless they are the answer: as estimated, or from the scores."""
+    if not prior.curves or prior.method == CURVE_METHOD:
+        return None
+    if prior.labeled_class == "negative":  # the curves are those of the labeled class
+        sketch = sketch.mirrored()
+    elif estimates := [one for one in prior.estimates if one.method == CURVE_METHOD]:
+        return estimates[0]
+    if (prior.n_labeled, prior.n_unlabeled) != (sketch.n_labeled, sketch.n_unlabeled):
+        return None  # the curves are those of other rows
+    return ESTIMATORS[CURVE_METHOD].estimate(sketch.without_negatives(), Settings())
+
+
+# ---- The score
 
 
 def score_range(sketch: Sketch) -> tuple[float, float]:
     """The scores to draw: [0, 1] where they fill it, else those of nearly all rows."""
-    x = sketch.scores.clip(-1e300, 1e300)  # so that a difference is a number too
+    x = sketch.scores.clip(-1e300, 1e300)  # so that differences are finite
     low, high = float(x[0]), float(x[-1])
     samples = [rows for rows in (sketch.labeled, sketch.unlabeled, sketch.negative) if rows.any()]
     rank = np.cumsum(np.sum([rows / rows.sum() for rows in samples], axis=0)) / len(samples)
@@ -170,66 +494,103 @@ def score_range(sketch: Sketch) -> tuple[float, float]:
     return low, high
 
 
-def score_bins(sketch: Sketch, bins: int = SCORE_BINS) -> ScoreBins:
-    """The samples by score."""
-    edges = np.linspace(*score_range(sketch), bins + 1)
-    samples = sketch.labeled, sketch.unlabeled, sketch.negative
-    return ScoreBins(edges, *(binned(sketch, rows, edges) for rows in samples))
-
-
-def binned(sketch: Sketch, weights: FloatArray | IntArray, edges: FloatArray) -> FloatArray:
-    """Sums over bins, shape (bins,), of weights of the cells, shape (cells,)."""
+def binned(sketch: Sketch, weights: Weights, edges: FloatArray) -> FloatArray:
+    """Sums of the weights of cells over bins, shape (bins,); the end bins hold what is beyond."""
     if sketch.level == 0:
-        bin_of = np.searchsorted(edges, sketch.scores, side="right") - 1
-        bin_of = bin_of.clip(0, len(edges) - 2)
-        return np.bincount(bin_of, weights, len(edges) - 1).astype(np.float64)
-    # cells have a width here: those that straddle an edge are shared between the bins
+        bins = np.searchsorted(edges, sketch.scores, side="right") - 1
+        bins = bins.clip(0, len(edges) - 2)
+        return np.bincount(bins, weights, len(edges) - 1).astype(np.float64)
+    # cells have a width here: those that straddle an edge are divided between the bins
     below = np.interp(edges[1:-1], sketch.scores, mid_ranks(weights))
     return np.diff(np.concatenate([[0.0], below, [weights.sum()]]))
 
 
-@dataclass(frozen=True, eq=False)
-class Roc:
-    """Shares of two samples that score above each threshold, from (0, 0) to (1, 1)."""
+def _histograms(calibration: Calibration, drawn: tuple[float, float]) -> tuple[Histogram, ...]:
+    """The scores of each sample as the sum of its positives and negatives.
 
-    x: FloatArray  # (points,)
-    y: FloatArray
-    threshold: FloatArray
+    Without unlabeled rows, the population with the stated α stands for them.
+    """
+    sketch = calibration.sketch
+    edges = np.linspace(*drawn, SCORE_BINS + 1)
+    sets = {"labeled": sketch.labeled, "unlabeled": sketch.unlabeled, "known": sketch.negative}
+    counts = {name: binned(sketch, rows, edges) for name, rows in sets.items() if rows.any()}
+    heights = {name: rows / rows.sum() for name, rows in counts.items()}
+
+    def histogram(sample: str, rows: Weights, p: FloatArray, fraction: float) -> Histogram:
+        total = binned(sketch, rows, edges) / rows.sum()
+        positive = (binned(sketch, rows * p, edges) / rows.sum()).clip(0, total)
+        lines = {name: height for name, height in heights.items() if name != sample}
+        tallest = max(float(height.max()) for height in (total, *lines.values()))
+        most = float(positive.max())
+        columns = {
+            "low": edges[:-1],
+            "high": edges[1:],
+            "middle": (edges[:-1] + edges[1:]) / 2,
+            "total": total,
+            "positive": positive,
+            "negative": total - positive,
+            **lines,
+        }
+        is_flat = 0 < most < MIN_VISIBLE * tallest and sample != "labeled"
+        top = ENLARGED_HEIGHT * most if is_flat else None
+        return Histogram(sample, fraction, columns, tuple(lines), top)
+
+    first = "unlabeled" if sketch.n_unlabeled else "population"
+    shares, p = calibration.shares, calibration.posterior_labeled
+    return (
+        histogram(first, calibration.population, calibration.posterior, shares.alpha),
+        histogram("labeled", sketch.labeled, p, shares.beta),
+    )
 
 
-def roc(scores: FloatArray, upper: FloatArray | IntArray, lower: FloatArray | IntArray) -> Roc:
-    """`upper` against `lower`, both weights of shape (cells,), at a few well-spread points."""
+def _roc(scores: FloatArray, upper: Weights, lower: Weights) -> Columns:
+    """The ROC curve of two weights of the cells, at well-spread points."""
     y = np.append(0.0, np.cumsum(upper[::-1]) / upper.sum())
     x = np.append(0.0, np.cumsum(lower[::-1]) / lower.sum())
     threshold = np.append(scores[-1], scores[::-1])
     chosen = _spread((x + y) / 2, CURVE_POINTS)
-    return Roc(x[chosen].clip(0, 1), y[chosen].clip(0, 1), threshold[chosen])
+    return {
+        "i": range(len(chosen)),
+        "threshold": threshold[chosen],
+        "x": x[chosen].clip(0, 1),
+        "y": y[chosen].clip(0, 1),
+    }
 
 
-def observed_roc(sketch: Sketch, upper: int = LABELED, lower: int = UNLABELED) -> Roc:
-    """The rows of one set against those of another, given by their codes."""
-    return roc(sketch.scores, sketch.counts[:, upper], sketch.counts[:, lower])
+def _observed_rocs(sketch: Sketch, labeled_class: str) -> tuple[Roc, ...]:
+    """Samples against each other, the one with more positives first."""
+    pairs = [(LABELED, UNLABELED), (LABELED, NEGATIVE)]
+    if labeled_class == "negative":
+        pairs = [(UNLABELED, LABELED)]
+    rocs = []
+    for upper, lower in pairs:
+        rows = sketch.counts[:, upper], sketch.counts[:, lower]
+        if not rows[1].any():
+            continue
+        auc = sketch.auc_against(lower) if upper == LABELED else 1 - sketch.auc_against(upper)
+        rocs.append(Roc(SETS[upper], SETS[lower], _roc(sketch.scores, *rows), auc))
+    return tuple(rocs)
 
 
-def recovered_roc(calibration: Calibration) -> Roc | None:
-    """Positives against negatives: an unlabeled row counts as p of one and 1-p of the other."""
+def _recovered_roc(calibration: Calibration) -> Roc | None:
+    """Positives against negatives: a row counts as p positives and 1 - p negatives."""
     rows, p = calibration.population, calibration.posterior
     positives, negatives = rows * p, rows * (1 - p)
     if min(positives.sum(), negatives.sum()) <= 0:
         return None
-    return roc(calibration.sketch.scores, positives, negatives)
+    columns = _roc(calibration.sketch.scores, positives, negatives)
+    return Roc("positives", "negatives", columns, None)
 
 
 def _spread(position: FloatArray, points: int) -> NDArray[np.intp]:
-    """Indices of a few values of a sorted array that lie evenly over its range, with both ends."""
-    wanted = np.linspace(position[0], position[-1], points)
-    found = np.searchsorted(position, wanted).clip(0, len(position) - 1)
-    return np.unique(np.concatenate([[0], found, [len(position) - 1]]))
+    """Indices of values of a sorted array that lie evenly over its range, with both ends."""
+    even = np.linspace(position[0], position[-1], points)
+    nearest = np.searchsorted(position, even).clip(0, len(position) - 1)
+    return np.unique(np.concatenate([[0], nearest, [len(position) - 1]]))
 
 
-def curve_cells(sketch: Sketch) -> NDArray[np.intp]:
+def _curve_cells(sketch: Sketch, low: float, high: float) -> NDArray[np.intp]:
     """The cells at which curves over the score are drawn: even in score and in rank."""
-    low, high = score_range(sketch)
     by_score = np.searchsorted(sketch.scores, np.linspace(low, high, CURVE_POINTS // 2))
     by_rank = _spread(np.cumsum(sketch.counts.sum(1)), CURVE_POINTS // 2)
     cells = np.unique(np.concatenate([by_score, by_rank]).clip(0, len(sketch.scores) - 1))
@@ -237,322 +598,144 @@ def curve_cells(sketch: Sketch) -> NDArray[np.intp]:
     return cells[inside] if inside.any() else cells
 
 
-@dataclass(frozen=True, eq=False)
-class Reliability:
-    """Groups of rows with neighbouring scores: the labeled share predicted, and what is seen."""
-
-    predicted: FloatArray  # all (groups,)
-    observed: FloatArray
-    low: FloatArray
-    high: FloatArray
-    rows: FloatArray
+# ---- Posteriors
 
 
-def reliability(calibration: Calibration) -> Reliability:
-    """The labeled share of about twenty groups of even size, with 95 % Wilson intervals.
+def _reliability(calibration: Calibration) -> Columns:
+    """The labeled fraction of about twenty groups of rows of even size, with Wilson intervals.
 
-    Of labeled and unlabeled rows; where there are none of these, of labeled rows and negatives.
+    Without unlabeled rows, labeled rows are compared with known negatives.
     """
     sketch = calibration.sketch
     rows = sketch.labeled + (sketch.unlabeled if sketch.n_unlabeled else sketch.negative)
     here = rows > 0
-    labeled, rows, predicted = sketch.labeled[here], rows[here], _labeled_share(calibration)[here]
-    rank = relative_mid_ranks(rows)
-    _, group = np.unique(np.floor(rank * RELIABILITY_GROUPS), return_inverse=True)
-    n = np.bincount(group, rows).astype(np.float64)
-    share = np.bincount(group, labeled) / n
-    middle = (share + Z**2 / (2 * n)) / (1 + Z**2 / n)
-    half = Z * np.sqrt(share * (1 - share) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
-    return Reliability(
-        predicted=np.bincount(group, rows * predicted) / n,
-        observed=share,
-        low=(middle - half).clip(0, 1),
-        high=(middle + half).clip(0, 1),
-        rows=n,
+    labeled, rows, predicted = sketch.labeled[here], rows[here], _labeled_rate(calibration)[here]
+    _, group = np.unique(
+        np.floor(relative_mid_ranks(rows) * RELIABILITY_GROUPS), return_inverse=True
     )
+    n = np.bincount(group, rows).astype(np.float64)
+    observed = np.bincount(group, labeled) / n
+    middle = (observed + Z**2 / (2 * n)) / (1 + Z**2 / n)
+    half = Z * np.sqrt(observed * (1 - observed) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
+    return {
+        "predicted": np.bincount(group, rows * predicted) / n,
+        "observed": observed,
+        "low": (middle - half).clip(0, 1),
+        "high": (middle + half).clip(0, 1),
+        "rows": n,
+    }
 
 
-def _labeled_share(calibration: Calibration) -> FloatArray:
-    """The share of labeled rows that the calibration predicts in each cell, shape (cells,)."""
+def _labeled_rate(calibration: Calibration) -> FloatArray:
+    """The fraction of labeled rows that the calibration predicts, shape (cells,)."""
     sketch, beta = calibration.sketch, calibration.shares.beta
     if sketch.n_unlabeled:
         return calibration.tau
-    density = beta * calibration.lr + 1 - beta  # of labeled rows, in units of that of negatives
+    density = beta * calibration.lr + 1 - beta  # of labeled rows, relative to that of negatives
     with np.errstate(divide="ignore"):
         return np.asarray(1 / (1 + sketch.n_negative / (sketch.n_labeled * density)))
 
 
-@dataclass(frozen=True, eq=False)
-class PosteriorCurve:
-    """What a score says of a row in one population; all arrays have shape (cells,)."""
-
-    sketch: Sketch
-    posterior: FloatArray
-    fdr: FloatArray
-    bounds: tuple[FloatArray, FloatArray] | None  # one-sided 95 % bounds on the posterior
-    target_alpha: float | None  # None: the population is that of the unlabeled rows
-    population: FloatArray | IntArray  # of the calibration: the unlabeled rows, or their stand-in
-    alpha: float  # the share of positives in it
-    rows_by_group: bool = False  # whether rows have posteriors by their groups, which differ
-
-    @property
-    def other_alpha(self) -> float | None:
-        """The share of positives in the population, where it is not that of unlabeled rows."""
-        if self.target_alpha is None and not self.sketch.n_unlabeled:
-            return self.alpha
-        return self.target_alpha
-
-    @classmethod
-    def of(
-        cls,
-        calibration: Calibration,
-        target_alpha: float | None = None,
-        bounds: tuple[FloatArray, FloatArray] | None = None,
-    ) -> PosteriorCurve:
-        """The curve in the population of the unlabeled rows, or in one with another α."""
-        posterior, fdr = calibration.posterior, calibration.fdr
-        if target_alpha is not None:
-            posterior, fdr = shift_prior(calibration, target_alpha)
-        known = calibration.population, calibration.shares.alpha
-        return cls(calibration.sketch, posterior, fdr, bounds, target_alpha, *known)
+def _posterior_rows(sketch: Sketch, posterior: FloatArray) -> FloatArray:
+    bins = np.floor(posterior * POSTERIOR_BINS).astype(int).clip(0, POSTERIOR_BINS - 1)
+    return np.bincount(bins, sketch.unlabeled, POSTERIOR_BINS).astype(np.float64)
 
 
-def posterior_counts(curve: PosteriorCurve) -> FloatArray:
-    """Unlabeled rows by posterior, in bins of even width over [0, 1], shape (bins,)."""
-    bin_of = np.floor(curve.posterior * POSTERIOR_BINS).astype(int)
-    bin_of = bin_of.clip(0, POSTERIOR_BINS - 1)
-    rows = np.bincount(bin_of, curve.sketch.unlabeled, POSTERIOR_BINS)
-    return rows.astype(np.float64)
-
-
-@dataclass(frozen=True)
-class Passing:
-    """The rows that pass a level."""
-
-    level: float
-    rows: int  # unlabeled ones
-    labeled: int
-    negative: int  # known to be
-    positive_share: float | None  # to be expected among such rows; None where no row passes
-    lowest_score: float | None
-
-    @property
-    def positives(self) -> float:
-        """How many of the unlabeled rows are expected to be positive."""
-        return self.rows * (self.positive_share or 0.0)
-
-
-def passing_posterior(curve: PosteriorCurve) -> list[Passing]:
-    """Rows with a posterior of at least each level."""
-    return [_passing(curve, curve.posterior >= level, level) for level in POSTERIOR_LEVELS]
-
-
-def passing_fdr(curve: PosteriorCurve) -> list[Passing]:
-    """Rows that can be called at each false discovery rate."""
-    return [_passing(curve, curve.fdr <= level, level) for level in FDR_LEVELS]
-
-
-def _passing(curve: PosteriorCurve, passes: NDArray[np.bool_], level: float) -> Passing:
-    """Both criteria rise with the score: the rows that pass are all from the lowest one up."""
-    sketch = curve.sketch
-    cells = np.flatnonzero(passes & (curve.population > 0))
+def _calls(
+    calibration: Calibration, passes: NDArray[np.bool_], fdr: FloatArray, level: float
+) -> Calls:
+    """The rows in the cells that pass, which are all from a lowest score up."""
+    cells = np.flatnonzero(passes & (calibration.population > 0))
     if len(cells) == 0:
-        return Passing(level, 0, 0, 0, None, None)
-    lowest = cells[0]
-    unlabeled, labeled, negative = sketch.counts[passes].sum(0).tolist()
-    share, score = 1 - float(curve.fdr[lowest]), float(sketch.scores[lowest])
-    return Passing(level, unlabeled, labeled, negative, share, score)
+        return Calls(level, 0, 0, 0, None, None)
+    unlabeled, labeled, negative = calibration.sketch.counts[passes].sum(0).tolist()
+    lowest_score = float(calibration.sketch.scores[cells[0]])
+    return Calls(level, unlabeled, labeled, negative, 1 - float(fdr[cells[0]]), lowest_score)
 
 
-class Sample(NamedTuple):
-    """One of the samples that a report compares."""
-
-    name: str
-    prior: Prior
-
-
-@dataclass(frozen=True)
-class InputFile:
-    """A file that something was made from."""
-
-    name: str
-    sha256: str
-
-
-@dataclass(frozen=True)
-class ColumnSummary:
-    """What one column holds in one table."""
-
-    column: str
-    table: str
-    kind: str
-    values: int
-    missing: int
-    levels: int | None
+def _evidence(
+    thresholds: Thresholds, calibration: Calibration, cells: NDArray[np.intp]
+) -> Evidence:
+    sign = -1.0 if thresholds.lower_is_positive else 1.0
+    low, high = thresholds.bounds.at(thresholds.prior)
+    posterior = posterior_at(calibration.lr, thresholds.prior)
+    values = {"posterior": posterior[cells], "low": low[cells], "high": high[cells]}
+    order = np.argsort(sign * calibration.sketch.scores[cells], kind="stable")
+    columns = {
+        "score": sign * calibration.sketch.scores[cells] + 0.0,
+        **values,
+        **{f"{name}_odds": log_odds(column) for name, column in values.items()},
+    }
+    return Evidence(
+        thresholds.prior,
+        thresholds.levels,
+        tuple(_begins(one, thresholds.lower_is_positive) for one in thresholds.levels),
+        {name: column[order] for name, column in columns.items()},
+    )
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """The part of a provenance.json that equal runs share: no folders, threads or versions."""
+def log_odds(p: FloatArray) -> FloatArray:
+    """Decimal logarithms of odds, as far as they are drawn."""
+    with np.errstate(divide="ignore"):
+        return (np.log10(p) - np.log10(1 - p)).clip(-MAX_LOG_ODDS, MAX_LOG_ODDS)
 
-    version: str
-    inputs: tuple[InputFile, ...]
-    options: dict[str, Any]
-    score_column: str | None  # None where the score was learned, or is not known
-    columns: tuple[ColumnSummary, ...]
-    notices: tuple[Notice, ...]
 
-    @classmethod
-    def of(cls, file: str, value: Any) -> Provenance:
-        """The provenance of a document; an input error names the file."""
-        if not isinstance(value, dict) or value.get("schema") != SCHEMA:
-            raise InputError(f"{file}: not a {SCHEMA} document")
-        try:
-            return cls._checked(value)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise InputError(f"{file}: not a whole {SCHEMA} document ({error!r})") from None
+def _begins(threshold: Threshold, lower_is_positive: bool) -> str:
+    if threshold.reached is None:
+        return "not reached"
+    sign = "≤" if threshold.level.against != lower_is_positive else "≥"
+    return f"{sign} {number(threshold.reached.score_from)}"
 
-    @classmethod
-    def _checked(cls, value: dict[str, Any]) -> Provenance:
-        tables = [entry["table"] for entry in value["inputs"]]
-        given = {str(name): option for name, option in value["options"].items()}
-        files = [name for name, option in given.items() if option in tables]
-        score_column = value.get("score_column")
-        return cls(
-            version=str(value["punoise_version"]),
-            inputs=tuple(
-                InputFile(base_name(entry["file"]), str(entry["sha256"]))
-                for entry in value["inputs"]
+
+def _group_table(groups: Groups) -> GroupTable:
+    shares = groups.shares
+    rows = tuple(
+        {
+            "name": groups.names[i],
+            "unlabeled": groups.rows[i, UNLABELED],
+            "labeled": groups.rows[i, LABELED],
+            "alpha": Proportion.from_estimate(
+                shares.alpha[i], (shares.alpha_low[i], shares.alpha_high[i])
             ),
-            options={name: base_name(given[name]) for name in files}
-            | {name: value for name, value in given.items() if name not in files},
-            score_column=None if score_column is None else str(score_column),
-            columns=tuple(_column(entry) for entry in value["columns"]),
-            notices=tuple(Notice(str(w["code"]), str(w["message"])) for w in value["warnings"]),
-        )
-
-
-def _column(value: dict[str, Any]) -> ColumnSummary:
-    levels = value["levels"]
-    if isinstance(levels, list | dict):
-        levels = len(levels)
-    return ColumnSummary(
-        column=str(value["column"]),
-        table=base_name(value["table"]),
-        kind=str(value["kind"]),
-        values=int(value["values"]),
-        missing=int(value["missing"]),
-        levels=None if levels is None else int(levels),
+            "shift": shares.shift[i],
+        }
+        for i in groups.largest(LARGEST_GROUPS)
     )
+    return GroupTable(groups.by, len(groups.names) - 1, rows)
 
 
-def base_name(path: Any) -> str:
-    """A file's name without its folders, which differ between machines."""
-    return Path(str(path)).name or str(path)
-
-
-@dataclass(frozen=True)
-class SuspiciousLabel:
-    """A doubtful row with what the calibration says of it."""
-
-    row: int
-    id: str
-    score: float
-    correct: float  # the probability that the label is
-
-
-def suspicious_labels(
+def _doubtful_labels(
     rows: Sequence[DoubtfulRow], calibration: Calibration
-) -> tuple[SuspiciousLabel, ...]:
-    """The doubtful rows with the probability that they are what their labels say, lowest first."""
+) -> tuple[DoubtfulLabel, ...]:
+    """The doubtful rows with the probability that their labels are correct, lowest first."""
     cells = calibration.sketch.cell_index(np.array([row.score for row in rows], np.float64))
-    correct = calibration.label_correct
     return tuple(
-        SuspiciousLabel(row.row, row.id, row.score, float(correct[cell]))
-        for row, cell in zip(rows, cells, strict=True)
+        DoubtfulLabel(row.row, row.id, row.score, correct)
+        for row, correct in zip(rows, calibration.label_correct[cells].tolist(), strict=True)
     )
 
 
-@dataclass(frozen=True)
-class ReportContent:
-    """All that the page of one sample is made of."""
+# ---- Histograms on a terminal
 
-    prior: Prior
-    calibration: Calibration  # in the population of the unlabeled rows, as is all but `by_score`
-    by_score: PosteriorCurve  # in the population that the posteriors are for
-    suspicious: tuple[SuspiciousLabel, ...]
-    provenance: Provenance | None = None
-    sources: tuple[InputFile, ...] = ()  # the files that the report itself was made from
-    thresholds: Thresholds | None = None  # of levels of evidence
-    groups: Groups | None = None
-
-    @property
-    def sketch(self) -> Sketch:
-        return self.calibration.sketch
-
-    @property
-    def answer(self) -> Estimate:
-        """The estimate, without which there is no calibration."""
-        assert self.prior.answer is not None
-        return self.prior.answer
-
-    @property
-    def is_stated(self) -> bool:
-        """Whether α and β are the user's own."""
-        return self.prior.method == STATED
-
-    @property
-    def labeled_positives(self) -> float:
-        """The share of positives among the labeled rows."""
-        return 1 - self.answer.beta if self.prior.labeled_negatives else self.answer.beta
-
-    @property
-    def auc(self) -> float | None:
-        """The AUC of positives against negatives, as far as α and β tell it."""
-        return self.prior.auc if self.sketch.n_unlabeled else corrected_auc(self.calibration)
-
-    @property
-    def score_title(self) -> str:
-        """What an axis of scores is called: the column that they come from, where that is known."""
-        given = self.provenance
-        if given is None or given.score_column is None:
-            return "score"
-        turned = " (opposite sign)" if given.options.get("lower_is_positive") is True else ""
-        return shortened(given.score_column) + turned
-
-    @property
-    def notices(self) -> tuple[Notice, ...]:
-        """The warnings of all steps, each once."""
-        given = () if self.provenance is None else self.provenance.notices
-        of_groups = () if self.groups is None else self.groups.notices
-        found = (*given, *self.prior.notices, *self.calibration.notices, *of_groups)
-        return tuple(dict.fromkeys(found))
+BLOCKS, PLAIN_BLOCKS = " ▁▂▃▄▅▆▇█", " .:-=+*#@"  # the plain ones are for terminals without UTF-8
 
 
-def content_of_run(
-    prior: Prior,
-    calibration: Calibration,
-    doubtful: DoubtfulRows,
-    made_of: dict[str, Any],
-    by_score: PosteriorCurve | None = None,
-    thresholds: Thresholds | None = None,
-) -> ReportContent:
-    """The content of the report of a run, from what the run has in hand."""
-    if by_score is None:
-        bounds = bounds_on_posterior(calibration, prior.seed)
-        by_score = PosteriorCurve.of(calibration, bounds=bounds)
-    return ReportContent(
-        prior,
-        calibration,
-        by_score,
-        suspicious_labels(doubtful.kept, calibration),
-        Provenance.of("provenance.json", made_of),
-        thresholds=thresholds,
-    )
+def histogram_lines(sketch: Sketch, blocks: str = BLOCKS, width: int = 60) -> list[str]:
+    """The scores of each set as a line of blocks, each to its own height, over one axis."""
+    edges = np.linspace(*score_range(sketch), width + 1)
+    low, high = f"{edges[0]:.3g}", f"{edges[-1]:.3g}"
+    axis = low + "score".center(width - len(low) - len(high)) + high
+    sets = {
+        "unlabeled": sketch.unlabeled,
+        "labeled": sketch.labeled,
+        "negatives": sketch.negative,
+    }
 
+    def draw(rows: IntArray) -> str:
+        counts = binned(sketch, rows, edges)
+        # rounded up: a bin with any row is never blank
+        heights = np.ceil(counts / max(counts.max(), 1e-300) * (len(blocks) - 1)).astype(int)
+        return "".join(blocks[height] for height in heights)
 
-def bounds_on_posterior(
-    calibration: Calibration, seed: int, target_alpha: float | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """One-sided 95 % bounds for the chart of posteriors, both of shape (cells,)."""
-    return bounds(calibration, seed).at(target_alpha)
+    lines = [f"{name:<11}{draw(rows)}" for name, rows in sets.items() if rows.any()]
+    return [*lines, f"{'':<11}{axis}"]

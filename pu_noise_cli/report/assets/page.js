@@ -5,7 +5,7 @@
   function draw(element) {
     const name = element.id.slice("chart-".length);
     const options = { mode: "vega-lite", actions: false, renderer: "svg", tooltip: { offsetX: 14, offsetY: 14 } };
-    return vegaEmbed(element, data(name).spec, options).then(
+    return vegaEmbed(element, data(name), options).then(
       () => element.setAttribute("data-drawn", "yes"),
       (error) => {
         element.textContent = "This chart could not be drawn: " + error.message;
@@ -17,7 +17,8 @@
   // A chart's rows as a table, made when it is first asked for.
   function list(details) {
     if (!details.open || details.querySelector("table")) return;
-    const { spec, columns } = data(details.dataset.chart);
+    const spec = data(details.dataset.chart);
+    const columns = spec.usermeta.columns;
     const table = document.createElement("table");
     const row = (parent, kind, values) => {
       const line = parent.appendChild(document.createElement("tr"));
@@ -28,9 +29,9 @@
         cell.textContent = value === null ? "–" : value;
       }
     };
-    row(table.createTHead(), "th", Object.values(columns));
+    row(table.createTHead(), "th", columns.map((column) => column.title));
     const body = table.createTBody();
-    for (const values of spec.data.values) row(body, "td", Object.keys(columns).map((c) => values[c]));
+    for (const values of spec.datasets.rows) row(body, "td", columns.map((column) => values[column.field]));
     const region = details.appendChild(document.createElement("div"));
     region.className = "table";
     region.tabIndex = 0;
