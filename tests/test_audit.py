@@ -333,7 +333,7 @@ def test_verdicts_need_scores_and_the_default_method(drawn, punoise, scores, tab
     assert "goes with --scores" in punoise("estimate-prior", *tables, *verdicts, expect=2).err
     source = ("estimate-prior", "--scores", scores, *verdicts)
     assert "--method auto" in punoise(*source, "--method", "msgmm", expect=2).err
-    assert "--beta holds beta fixed" in punoise(*source, "--beta", 0.9, expect=2).err
+    assert "--beta fixes beta" in punoise(*source, "--beta", 0.9, expect=2).err
 
 
 def test_documents_without_an_audit_are_still_read(punoise, scores, prior, tmp_path):

@@ -12,6 +12,9 @@ from pu_noise_cli.tables.simulate import Simulation, simulate
 ALPHA = 0.2
 
 
+pytestmark = pytest.mark.usefixtures("full_training")
+
+
 def simulated(
     selection: float, seed: int = 0, n_labeled: int = 600, beta: float = 1.0
 ) -> Simulation:

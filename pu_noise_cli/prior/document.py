@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -28,21 +30,20 @@ DRAWS = 100  # pairs of α and β drawn from the intervals of a document without
 MAX_METHODS = 50  # far more than exist: a document from elsewhere must not fill a page
 
 Ends = tuple[Fraction, Fraction]  # an interval
-Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
 
 
 class AlphaPrior(Struct, frozen=True, kw_only=True):
-    """The density of alpha before the scores are seen."""
+    """The density of alpha before the scores are seen: as (1 - alpha)^power, or log-uniform."""
 
-    power: Annotated[float, Meta(ge=0, description="alpha is likely as (1 - alpha)^power")]
-    small: Annotated[Fraction, Meta(description="the probability that alpha is log-uniform")]
-    between: Annotated[Ends, Meta(description="the range in which it is then")]
+    power: Annotated[float, Meta(ge=0, le=1e300)]
+    small: Fraction  # the probability that alpha is log-uniform ...
+    between: Ends  # ... over this range
 
 
 class BetaPiece(Struct, frozen=True, kw_only=True):
     """A piece of the density of beta before the scores are seen: uniform between two ends."""
 
-    share: Annotated[Fraction, Meta(description="the probability of the piece")]
+    share: Fraction
     between: Ends
 
 
@@ -51,23 +52,11 @@ class Assumptions(Struct, frozen=True, kw_only=True):
 
     words: str
     alpha: AlphaPrior
-    beta: Annotated[
-        Fraction | tuple[BetaPiece, ...],
-        Meta(description="a known beta, or the pieces of its density"),
-    ]
-    purity: Annotated[
-        Fraction,
-        Meta(
-            description="the least fraction of the labeled class among the unlabeled rows that "
-            "score like the top fifth of the labeled rows"
-        ),
-    ]
+    beta: Fraction | tuple[BetaPiece, ...]  # known, or a density
+    purity: Fraction  # the least fraction of the labeled class among the top unlabeled rows
     alpha_between: Ends | None = None
     beta_between: Ends | None = None
-    sensitivity: Annotated[
-        tuple[tuple[Fraction, Fraction, Fraction], ...],
-        Meta(description="triples: a purity and the interval of alpha under it"),
-    ]
+    sensitivity: tuple[tuple[Fraction, Fraction, Fraction], ...]  # a purity, the interval of alpha
 
     def __post_init__(self) -> None:
         _check_intervals(self, "alpha_between", "beta_between")
@@ -83,23 +72,18 @@ class Stratum(Struct, frozen=True, kw_only=True):
     rows: Count
     verdicts: Count
     positive: Count
-    expected: Annotated[
-        float, Meta(ge=0, le=1e300, description="positives expected from the posteriors")
-    ]
+    expected: Annotated[float, Meta(ge=0, le=1e300)]  # positives, from the posteriors
 
 
 class AuditResult(Struct, frozen=True, kw_only=True):
     """What verified rows say of the posteriors."""
 
-    calibration_p: Annotated[
-        Fraction,
-        Meta(description="the probability of verdicts this far from correct posteriors"),
-    ]
+    calibration_p: Fraction  # the probability of verdicts this far from correct posteriors
     strata: tuple[Stratum, ...]
 
 
 class MethodEstimate(Struct, frozen=True, kw_only=True):
-    """What one method estimates."""
+    """What one method estimates; `converged` is null for methods that do not iterate."""
 
     method: str
     alpha: Fraction
@@ -109,9 +93,7 @@ class MethodEstimate(Struct, frozen=True, kw_only=True):
     beta_ci: Ends | None = None
     alpha_plus: Fraction | None = None
     beta_plus: Fraction | None = None
-    converged: Annotated[bool | None, Meta(description="null for methods that do not iterate")] = (
-        None
-    )
+    converged: bool | None = None
 
     def __post_init__(self) -> None:
         _check_intervals(self, "alpha_ci", "alpha_ci_sampling", "beta_ci")
@@ -121,7 +103,7 @@ class ProfileCurve(Struct, frozen=True, kw_only=True):
     """A log-likelihood by mixing proportion."""
 
     proportion: tuple[Fraction, ...]
-    log_likelihood: tuple[Finite, ...]
+    log_likelihood: tuple[float, ...]
 
     def __post_init__(self) -> None:
         if len(self.proportion) != len(self.log_likelihood):
@@ -134,103 +116,104 @@ class Prior(
     kw_only=True,
     rename={"version": "punoise_version", "notices": "warnings", "curves": "curve"},
 ):
-    """What punoise estimates of alpha and beta from labeled and unlabeled rows."""
+    """What punoise estimates of alpha and beta from labeled and unlabeled rows.
 
-    schema: Annotated[Literal["punoise.prior/1"], Meta(description="the format")] = SCHEMA
-    version: Annotated[str, Meta(description="the version of punoise that wrote it")] = __version__
-    method: Annotated[str, Meta(description="the method that gave alpha and beta")]
-    seed: Annotated[Count, Meta(description="the seed of all random numbers")]
-    labeled_are: Annotated[
-        Literal["positives", "negatives"],
-        Meta(description="what the labels say; alpha is the fraction of positives either way"),
-    ] = "positives"
-    n_labeled: Annotated[
-        Count | None, Meta(description="labeled rows; null if the input failed")
-    ] = None
-    n_unlabeled: Annotated[
-        Count | None, Meta(description="unlabeled rows; null if the input failed")
-    ] = None
-    n_negatives: Annotated[Count | None, Meta(description="known negatives; null if none")] = None
-    n_verdicts: Annotated[
-        Count | None, Meta(description="rows verified by hand; null without an audit")
-    ] = None
-    alpha: Annotated[
-        Fraction | None,
-        Meta(description="fraction of positives among the unlabeled rows; null if not estimated"),
-    ]
-    alpha_ci: Annotated[Ends | None, Meta(description="the 95% interval of alpha")] = None
-    beta: Annotated[
-        Fraction | None,
-        Meta(description="fraction of the labels that are correct; null if not estimated"),
-    ]
-    beta_ci: Annotated[Ends | None, Meta(description="the 95% interval of beta")] = None
-    ci_level: Annotated[float, Meta(ge=CI_LEVEL, le=CI_LEVEL, description="of the intervals")] = (
-        CI_LEVEL
-    )
-    alpha_plus: Annotated[
-        Fraction | None,
-        Meta(description="largest fraction of the labeled distribution within the unlabeled one"),
-    ] = None
-    beta_plus: Annotated[
-        Fraction | None,
-        Meta(description="largest fraction of the unlabeled distribution within the labeled one"),
-    ] = None
-    alpha_max: Annotated[
-        Fraction | None,
-        Meta(
-            description="upper 95% limit of alpha that holds however much the classes overlap; "
-            "null for `subclasses`, as it needs representative labels"
-        ),
-    ] = None
-    alpha_min: Annotated[
-        Fraction | None,
-        Meta(description="lower limit of alpha instead, if the labeled rows are negatives"),
-    ] = None
-    beta_min: Annotated[
-        Fraction | None,
-        Meta(description="lower 95% limit of beta that holds however much the classes overlap"),
-    ] = None
-    alpha_ci_sampling: Annotated[
-        Ends | None,
-        Meta(description="what alpha_ci would be if the overlap of the classes were known"),
-    ] = None
-    assumed: Annotated[
-        Assumptions | None,
-        Meta(
-            description="what `auto` assumed beforehand, in words and numbers, and the interval of "
-            "alpha at other purities; null for methods that assume nothing"
-        ),
-    ] = None
-    audit: Annotated[
-        AuditResult | None,
-        Meta(description="rows verified by hand (`punoise audit`), stratum by stratum"),
-    ] = None
-    auc_pu: Annotated[
-        Fraction | None, Meta(description="AUC of labeled against unlabeled rows")
-    ] = None
-    auc: Annotated[
-        Fraction | None,
-        Meta(description="AUC of positives against negatives, corrected with alpha and beta"),
-    ] = None
-    sample: Annotated[str | None, Meta(description="the name of the sample")] = None
-    notices: Annotated[
-        tuple[Notice, ...], Meta(description="warnings of all steps, each a code and a message")
-    ] = ()
-    estimates: Annotated[
-        tuple[MethodEstimate, ...],
-        Meta(max_length=MAX_METHODS, description="an entry for each method that ran"),
-    ] = ()
-    draws: Annotated[
-        tuple[Ends, ...] | None,
-        Meta(
-            description="equally likely pairs of alpha and beta, which carry their joint "
-            "uncertainty into posteriors, bounds and performance"
-        ),
-    ] = None
-    curves: Annotated[
-        dict[str, ProfileCurve] | None,
-        Meta(description="AlphaMax's log-likelihood by mixing proportion, in both directions"),
-    ] = None
+    Attributes
+    ----------
+    schema
+        the format
+    version
+        the version of punoise that wrote it
+    method
+        the method that gave alpha and beta; `stated` if they are the user's own
+    seed
+        the seed of all random numbers
+    labeled_are
+        what the labels say; alpha is the fraction of positives either way
+    n_labeled
+        labeled rows; null if the input failed
+    n_unlabeled
+        unlabeled rows; null if the input failed
+    n_negatives
+        known negatives; null if there are none
+    n_verdicts
+        rows verified by hand; null without an audit
+    alpha
+        fraction of positives among the unlabeled rows; null if not estimated
+    alpha_ci
+        the 95% interval of alpha
+    beta
+        fraction of the labels that are correct; null if not estimated
+    beta_ci
+        the 95% interval of beta
+    ci_level
+        the level of the intervals
+    alpha_plus
+        largest fraction of the labeled distribution within the unlabeled one
+    beta_plus
+        largest fraction of the unlabeled distribution within the labeled one
+    alpha_max
+        upper 95% limit of alpha that holds however much the classes overlap; null for `subclasses`,
+        as it needs representative labels
+    alpha_min
+        lower limit of alpha instead, if the labeled rows are negatives
+    beta_min
+        lower 95% limit of beta that holds however much the classes overlap
+    alpha_ci_sampling
+        what alpha_ci would be if the overlap of the classes were known
+    assumed
+        what `auto` assumed beforehand, in words and numbers, and the interval of alpha at other
+        purities (`sensitivity`); null for methods that assume nothing
+    audit
+        rows verified by hand (`punoise audit`): for each stratum its rows, verdicts, positives and
+        the positives expected from the posteriors, and how likely such verdicts are if the
+        posteriors are right
+    auc_pu
+        AUC of labeled against unlabeled rows
+    auc
+        AUC of positives against negatives, corrected with alpha and beta
+    sample
+        the name of the sample
+    notices
+        warnings of all steps: `code` and `message`
+    estimates
+        an entry for each method that ran
+    draws
+        equally likely pairs of alpha and beta, which carry their joint uncertainty into posteriors,
+        bounds and performance
+    curves
+        AlphaMax's log-likelihood by mixing proportion, in both directions
+    """
+
+    schema: Literal["punoise.prior/1"] = SCHEMA
+    version: str = __version__
+    method: str
+    seed: Count
+    labeled_are: Literal["positives", "negatives"] = "positives"
+    n_labeled: Count | None = None
+    n_unlabeled: Count | None = None
+    n_negatives: Count | None = None
+    n_verdicts: Count | None = None
+    alpha: Fraction | None
+    alpha_ci: Ends | None = None
+    beta: Fraction | None
+    beta_ci: Ends | None = None
+    ci_level: Annotated[float, Meta(ge=CI_LEVEL, le=CI_LEVEL)] = CI_LEVEL
+    alpha_plus: Fraction | None = None
+    beta_plus: Fraction | None = None
+    alpha_max: Fraction | None = None
+    alpha_min: Fraction | None = None
+    beta_min: Fraction | None = None
+    alpha_ci_sampling: Ends | None = None
+    assumed: Assumptions | None = None
+    audit: AuditResult | None = None
+    auc_pu: Fraction | None = None
+    auc: Fraction | None = None
+    sample: str | None = None
+    notices: tuple[Notice, ...] = ()
+    estimates: Annotated[tuple[MethodEstimate, ...], Meta(max_length=MAX_METHODS)] = ()
+    draws: tuple[Ends, ...] | None = None
+    curves: dict[str, ProfileCurve] | None = None
 
     def __post_init__(self) -> None:
         _check_intervals(self, "alpha_ci", "alpha_ci_sampling", "beta_ci")
@@ -318,16 +301,19 @@ def json_schema() -> dict[str, Any]:
     schema = msgspec.json.schema(Prior)
     for definition in schema["$defs"].values():
         definition["required"] = list(definition["properties"])
+    prior = schema["$defs"]["Prior"]
+    prior["description"] = inspect.cleandoc(Prior.__doc__ or "").split("\n")[0]
+    for key, meaning in reference_rows():
+        prior["properties"][key]["description"] = meaning
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA, **schema}
 
 
 def reference_rows() -> list[tuple[str, str]]:
-    """The keys of PRIOR.json with their meanings, for the reference page."""
-    hints = get_type_hints(Prior, include_extras=True)
-    return [
-        (field.encode_name, next(m.description for m in get_args(hints[field.name])[1:]))
-        for field in msgspec.structs.fields(Prior)
-    ]
+    """The keys of PRIOR.json with their meanings, from the docstring of Prior."""
+    attributes = inspect.cleandoc(Prior.__doc__ or "").split("----------\n")[-1]
+    meanings = re.findall(r"^(\w+)\n((?: {4}.*\n?)+)", attributes, re.MULTILINE)
+    keys = {field.name: field.encode_name for field in msgspec.structs.fields(Prior)}
+    return [(keys[name], " ".join(text.split())) for name, text in meanings]
 
 
 # ---- α and β of scores
