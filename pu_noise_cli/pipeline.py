@@ -172,7 +172,7 @@ def _train(
     rows: Rows, settings: TransformSettings, engine: Engine, digests: bool = False
 ) -> Trained:
     """Train on the rows, and remember the digests of their files where those are wanted."""
-    survey = engine.gather_there(survey_step(rows, settings, digests), rows, "sample")
+    survey = engine.gather_remote(survey_step(rows, settings, digests), rows, "sample")
     trained = engine.call("train", train, rows, survey, settings, watched=True)
     for shard in (shard for table in rows.tables for shard in table.shards):
         if digests:

@@ -1,14 +1,8 @@
-"""BLAS on one thread: how it divides a sum among several shows in the last digits.
+"""Who does the work on a table: this process or a Dask cluster, into one file or into shards.
 
-A pool whose results are the same bytes for any number of threads.
-
-Outputs in shards: a directory with one Parquet file for each input file, and a manifest.
-
-A shard takes its name when it is whole and carries a key of all that it was made from. So work that
-was interrupted can be taken up again, by another process or on another machine, and a shard that is
-there with the right key need not be made again.
-
-Who does the work on a table: this process or a Dask cluster; how far it is, what is kept.
+Results are the same bytes for any number of threads, shards and workers. A shard takes its name
+when it is complete and carries a key of everything that it was made from, so interrupted work can
+be resumed by any process: a shard with the right key is not made again.
 """
 
 from __future__ import annotations
@@ -24,37 +18,34 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_co
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from .. import __version__
-from ..errors import InputError, MachineError, UsageError
-from ..numerics import Matrix
-from ..tables.files import Shard, read_json
+from ..errors import InputError, MachineError, UsageError, option
+from ..numerics import FloatArray, Matrix
+from ..tables.files import Count, Shard, document, read_json
 from ..tables.reading import MANIFEST, parquet_key
 from ..tables.rows import SETS, Rows
 from ..tables.writing import make_directory, remove_temporaries, write_json
 
-
-def hold() -> None:
-    """For a process that others have started, from now on."""
-    from threadpoolctl import threadpool_limits
-
-    threadpool_limits(1, user_api="blas")
-
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+RowsDone = Callable[[int], None]  # takes the number of further rows that are done
+ShareDone = Callable[[float], None]  # takes the fraction of the work that is done
+
+# ---- Threads: BLAS gets one, as its division of a sum among several shows in the last digits
 
 CHUNK = 4864  # rows at a time: some dozen tiles of the networks
-AHEAD = 4  # chunks scored at once; reading and writing, by one thread, set the pace by then
+AHEAD = 4  # chunks scored at once; with more, the thread that reads and writes sets the pace
 
 
 def chunks(n: int) -> Iterator[slice]:
-    """Slices of n rows, cut without regard to the number of threads."""
+    """Slices of n rows, which do not depend on the number of threads."""
     return (slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK))
 
 
@@ -64,12 +55,10 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-def by_chunks(
-    score: Callable[[Matrix], NDArray[np.floating[Any]]], features: Matrix
-) -> NDArray[np.float64]:
+def by_chunks(score: Callable[[Matrix], NDArray[np.floating[Any]]], features: Matrix) -> FloatArray:
     """score(rows) of all rows, shape (n,), CHUNK rows at a time.
 
-    What score says of a row must not depend on the other rows, nor on the row's place among them.
+    The score of a row must not depend on other rows, nor on its place among them.
     """
     out = np.empty(len(features))
     with _blas().limit(limits=1):
@@ -81,7 +70,7 @@ def by_chunks(
 def ahead(
     task: Callable[[Item], Result], items: Iterable[Item], threads: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Each item with the result of its task, in order, a few items ahead of who takes them."""
+    """Each item with the result of its task, in order, computed a few items ahead."""
     if threads == 1:
         for item in items:
             yield item, task(item)
@@ -108,10 +97,7 @@ def in_threads(
     threads: int,
     progress: ShareDone | None = None,
 ) -> list[Result]:
-    """The results of independent tasks, in order.
-
-    BLAS and OpenMP are held at one thread: how they divide a sum shows in its last digits.
-    """
+    """The results of independent tasks, in order, with BLAS and OpenMP on one thread."""
     items = list(items)
     # OpenMP's limit belongs to the thread that sets it, hence the initializer
     with (
@@ -130,23 +116,44 @@ def in_threads(
         return [future.result() for future in futures]
 
 
+# ---- Shards
+
+
+class ShardEntry(msgspec.Struct):
+    """A shard in a manifest."""
+
+    file: str
+    source: str  # the file that it was made from
+    rows: Count | None
+    key: str | None  # a digest of everything that it was made from
+
+
+class Manifest(msgspec.Struct, kw_only=True):
+    """_manifest.json: all shards of a directory, which is complete."""
+
+    schema: Literal["punoise.manifest/1"] = "punoise.manifest/1"
+    punoise_version: str = __version__
+    rows: Count
+    shards: list[ShardEntry]
+
+
 @dataclass(frozen=True)
 class Job:
-    """Rows to work on, and the table to write of them, if one is wanted."""
+    """Rows to work on, and the table to write, if any."""
 
     part: Rows
     out: str | None = None
-    made_by: str | None = None  # of a shard: a digest of all but the rows that it is made from
-    resume: bool = False  # whether it may be there already
+    made_by: str | None = None  # of a shard: a digest of everything it is made from but the rows
+    resume: bool = False  # keep the shard if it is there already
 
     @property
     def source(self) -> Shard:
-        """The file that a shard is made of."""
+        """The file that a shard is made from."""
         return next(table.shards[0] for table in self.part.tables if table.shards)
 
     @cached_property
     def key(self) -> str | None:
-        """Of a shard: a digest of all it is made from, for which its source is read."""
+        """Of a shard: a digest of everything it is made from, for which its source is read."""
         if self.made_by is None:
             return None
         first_row = next(table.first_row for table in self.part.tables if table.shards)
@@ -155,7 +162,7 @@ class Job:
 
     @property
     def is_done(self) -> bool:
-        """Whether the shard is there, made from the same."""
+        """Whether the shard exists, made from the same."""
         return self.resume and self.out is not None and parquet_key(self.out) == self.key
 
 
@@ -164,12 +171,22 @@ def is_sharded(out: str) -> bool:
     return out.endswith("/")
 
 
+def check_parquet(rows: Rows, needed_for: str) -> None:
+    """Raise a usage error unless all tables are Parquet files, which can be read in parts."""
+    for table in rows.tables:
+        for shard in table.shards:
+            if shard.num_rows is None or shard.spool is not None:
+                raise UsageError(
+                    f"{needed_for}: shards are made of Parquet files, not {shard.name}"
+                )
+
+
 def check_sharded_target(out: str, rows: Rows) -> None:
-    """Stop, before any work is done, where an output cannot be a directory of shards."""
-    check_parquet(rows, f"--out {out}")
+    """Raise an error, before any work is done, if an output cannot be a directory of shards."""
+    check_parquet(rows, f"{option('out')} {out}")
     if rows.num_rows == 0:
         raise InputError(f"{rows.tables[0].name}: the table has no rows")
-    names = _names(rows)
+    names = _shard_names(rows)
     sources = {os.path.realpath(shard.path) for table in rows.tables for shard in table.shards}
     for name in names:
         if os.path.realpath(os.path.join(out, name)) in sources:
@@ -180,57 +197,8 @@ def check_sharded_target(out: str, rows: Rows) -> None:
             raise UsageError(f"{out}: holds {path.name!r}, which would be read as a shard")
 
 
-def check_parquet(rows: Rows, wanted_by: str) -> None:
-    """Stop where a table is not one of Parquet files, which others can read part by part."""
-    for table in rows.tables:
-        for shard in table.shards:
-            if shard.num_rows is None or shard.spool is not None:
-                raise UsageError(f"{wanted_by}: shards are made of Parquet files, not {shard.name}")
-
-
-def plan(rows: Rows, out: str, made_by: str, resume: bool) -> list[Job]:
-    """One job for a plain output; for a directory, one for each input file.
-
-    `made_by` is a digest of all but the rows that the output depends on.
-    """
-    if not is_sharded(out):
-        return [Job(rows, out)]
-    return [
-        Job(part, os.path.join(os.path.abspath(out), name), made_by, resume)
-        for part, name in zip(rows.parts(), _names(rows), strict=True)
-    ]
-
-
-def begin(out: str) -> None:
-    """Take the manifest away: from now on the directory is incomplete."""
-    if os.path.isdir(out):
-        Path(out, MANIFEST).unlink(missing_ok=True)
-
-
-def finish(out: str, jobs: Sequence[Job]) -> None:
-    """Write the manifest, which says that all shards are there."""
-    shards: list[dict[str, Any]] = [
-        {
-            "file": os.path.basename(job.out),
-            "source": os.path.basename(job.source.name),
-            "rows": job.part.num_rows,
-            "key": parquet_key(job.out),
-        }
-        for job in jobs
-        if job.out is not None
-    ]
-    document = {
-        "schema": "punoise.manifest/1",
-        "punoise_version": __version__,
-        "rows": sum(job.part.num_rows or 0 for job in jobs),
-        "shards": shards,
-    }
-    remove_temporaries(out, [shard["file"] for shard in shards])
-    write_json(os.path.join(out, MANIFEST), document)
-
-
-def _names(rows: Rows) -> list[str]:
-    """The shards' file names: those of their sources, after the set where there is a table each."""
+def _shard_names(rows: Rows) -> list[str]:
+    """The shards' file names: those of their sources, prefixed by the set if tables are several."""
     several = len(rows.tables) > 1
     names = [
         (f"{SETS[code]}-" if several else "") + os.path.basename(shard.name)
@@ -239,41 +207,58 @@ def _names(rows: Rows) -> list[str]:
     ]
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice or names != sorted(names):
-        problem = f"two are {twice[0]!r}" if twice else "by name their order is another one"
+        problem = f"two are {twice[0]!r}" if twice else "sorted by name, their order changes"
         raise InputError(f"the files of a table in shards must differ by name: {problem}")
     if hidden := [name for name in names if name[0] in "._"]:
         raise InputError(f"{hidden[0]}: a shard of this name would not be read; rename the file")
     return names
 
 
-RowsDone = Callable[[int], None]  # takes the number of further rows that are done
-ShareDone = Callable[[float], None]  # takes the share of the work that is done
+def _write_manifest(out: str, jobs: Sequence[Job]) -> None:
+    """State that all shards are there."""
+    shards = [
+        ShardEntry(
+            os.path.basename(job.out),
+            os.path.basename(job.source.name),
+            job.part.num_rows,
+            parquet_key(job.out),
+        )
+        for job in jobs
+        if job.out is not None
+    ]
+    remove_temporaries(out, [shard.file for shard in shards])
+    manifest = Manifest(rows=sum(shard.rows or 0 for shard in shards), shards=shards)
+    write_json(os.path.join(out, MANIFEST), document(manifest))
+
+
+# ---- Workers
+
 FAN_IN = 4  # results that are merged at a time: each may hold as many rows as are trained on
 CONNECT_SECONDS = 30
 
 
 class Step(Protocol[Result]):
-    """Works on the rows of one job and says what it found; results can be merged."""
+    """Works on the rows of one job; results can be merged."""
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> Result: ...
 
     @staticmethod
     def merge(results: Sequence[Result]) -> Result:
-        """One result for all, which stay as they are: a worker may have to merge them again."""
+        """Merge results without changing them: a worker may have to merge them again."""
 
 
 class WritingStep(Step[Result], Protocol[Result]):
     """A step that writes a table."""
 
     def digest(self, rows: Rows) -> str:
-        """A digest of all that the table depends on but the values of the rows."""
+        """A digest of everything that the table depends on but the values of the rows."""
 
 
-class Watcher(Protocol):
-    """Is told how far the work is."""
+class Progress(Protocol):
+    """Shows how far the work is."""
 
     def stage(self, label: str) -> contextlib.AbstractContextManager[ShareDone]:
-        """A function that takes the share done, for a stage of unknown steps."""
+        """A function that takes the fraction done."""
 
     def rows(self, label: str, total: int | None) -> contextlib.AbstractContextManager[RowsDone]:
         """A function that takes numbers of rows done."""
@@ -282,12 +267,12 @@ class Watcher(Protocol):
         """A stage is over."""
 
 
-class Nobody:
-    """Watches nothing."""
+class NullProgress:
+    """Shows nothing."""
 
     @contextlib.contextmanager
     def stage(self, label: str) -> Iterator[ShareDone]:
-        yield lambda share: None
+        yield lambda fraction: None
 
     @contextlib.contextmanager
     def rows(self, label: str, total: int | None) -> Iterator[RowsDone]:
@@ -298,20 +283,20 @@ class Nobody:
 
 
 class Workers(Protocol):
-    """Do work, wherever that is."""
+    """Where the work is done."""
 
     def call(self, function: Callable[..., Result], *args: Any, **local: Any) -> Result:
-        """The result of one function; keyword arguments are given to it in this process only."""
+        """The result of one function; it gets keyword arguments in this process only."""
 
     def reduce(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Result:
         """The merged results of a step over all jobs."""
 
-    def reduce_there(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Any:
-        """The same, left where it is: an argument for call()."""
+    def reduce_remote(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Any:
+        """The same, left on the cluster: an argument for call()."""
 
 
 class Local:
-    """This process, which does one job after the other."""
+    """This process, one job after the other."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -323,19 +308,18 @@ class Local:
         results: list[Result] = []
         for job in jobs:
             results.append(step(job, done, self.threads))
-            if len(results) == FAN_IN:  # not to hold the results of thousands of shards
+            if len(results) == FAN_IN:  # do not keep the results of thousands of shards
                 results = [step.merge(results)]
         return step.merge(results)
 
-    def reduce_there(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Any:
+    def reduce_remote(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Any:
         return self.reduce(step, jobs, done)
 
 
 class Dask:
     """The workers of a Dask cluster, which see the same files as this process.
 
-    If a worker dies, its work is redone by others; what they write takes its name only when it is
-    whole.
+    If a worker dies, others redo its work: what they write takes its name only when complete.
     """
 
     def __init__(self, client: Any) -> None:
@@ -346,13 +330,13 @@ class Dask:
         return self._result(task)
 
     def reduce(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Result:
-        merged: Result = self._result(self.reduce_there(step, jobs, done))
+        merged: Result = self._result(self.reduce_remote(step, jobs, done))
         return merged
 
-    def reduce_there(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Any:
+    def reduce_remote(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Any:
         submit = self.client.submit
         # a task that holds the step can be run again elsewhere; scattered data cannot
-        shared = submit(_itself, step, pure=False)
+        shared = submit(_identity, step, pure=False)
         leaves = []
         for job in jobs:
             task = submit(_step, __version__, shared, job, pure=False)
@@ -377,10 +361,10 @@ class Dask:
         try:
             return task.result()
         except (KilledWorker, CancelledError) as error:
-            raise MachineError(f"--dask: the cluster has failed: {error}") from error
+            raise MachineError(f"{option('dask')}: the cluster has failed: {error}") from error
 
 
-def _itself(value: Result) -> Result:
+def _identity(value: Result) -> Result:
     return value
 
 
@@ -390,7 +374,7 @@ def _call(version: str, function: Callable[..., Result], *args: Any) -> Result:
 
 
 def _with_own_threads(value: Any) -> Any:
-    """Settings hold the client's number of threads; a worker has its own."""
+    """Settings have the client's number of threads; a worker has its own."""
     if not hasattr(value, "threads"):
         return value
     from distributed import get_worker
@@ -409,23 +393,23 @@ def _check_worker(version: str) -> None:
     if version != __version__:
         raise UsageError(f"a Dask worker has punoise {__version__}, this is {version}")
     pa.set_cpu_count(1)  # a worker runs as many tasks as it has threads
-    hold()
+    threadpool_limits(1, user_api="blas")
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Workers, somebody who watches, and what there is to keep."""
+    """Runs steps over tables with some workers, and keeps the time of each."""
 
     workers: Workers
-    watcher: Watcher = field(default_factory=Nobody)
-    resume: bool = False  # whether shards that are there already are kept
-    seconds: dict[str, float] = field(default_factory=dict)  # that each stage took so far
+    progress: Progress = field(default_factory=NullProgress)
+    resume: bool = False  # keep shards that are there already
+    seconds: dict[str, float] = field(default_factory=dict)  # by stage
 
     def call(
         self, label: str, function: Callable[..., Result], *args: Any, watched: bool = False
     ) -> Result:
         """The result of one function; a watched one takes `progress`, in this process only."""
-        with self.timed(label), self.watcher.stage(label) as progress:
+        with self.timed(label), self.progress.stage(label) as progress:
             local = {"progress": progress} if watched else {}
             return self.workers.call(function, *args, **local)
 
@@ -434,57 +418,63 @@ class Engine:
         merged: Result = self._reduced(self.workers.reduce, step, rows, label)
         return merged
 
-    def gather_there(self, step: Step[Result], rows: Rows, label: str) -> Any:
-        """The same, left where it is: an argument for call()."""
-        return self._reduced(self.workers.reduce_there, step, rows, label)
+    def gather_remote(self, step: Step[Result], rows: Rows, label: str) -> Any:
+        """The same, left on the cluster: an argument for call()."""
+        return self._reduced(self.workers.reduce_remote, step, rows, label)
 
     def _reduced(self, reduce: Callable[..., Any], step: Step[Any], rows: Rows, label: str) -> Any:
-        whole = isinstance(self.workers, Local)
-        jobs = [Job(rows)] if whole else [Job(part) for part in rows.parts()]
-        with self.timed(label), self.watcher.rows(label, rows.num_rows) as done:
+        is_local = isinstance(self.workers, Local)
+        jobs = [Job(rows)] if is_local else [Job(part) for part in rows.parts()]
+        with self.timed(label), self.progress.rows(label, rows.num_rows) as done:
             return reduce(step, jobs, done)
 
     def write(self, step: WritingStep[Result], rows: Rows, label: str, out: str) -> Result:
-        """The same of a step that writes a table, or a directory of shards."""
-        sharded = is_sharded(out)
-        jobs = plan(rows, out, step.digest(rows) if sharded else "", self.resume)
-        with self.timed(label), self.watcher.rows(label, rows.num_rows) as done:
-            if sharded:
-                begin(out)
+        """The merged results of a step that writes a table, or a directory of shards."""
+        jobs = [Job(rows, out)]
+        if is_sharded(out):
+            digest, folder = step.digest(rows), os.path.abspath(out)
+            jobs = [
+                Job(part, os.path.join(folder, name), digest, self.resume)
+                for part, name in zip(rows.parts(), _shard_names(rows), strict=True)
+            ]
+        with self.timed(label), self.progress.rows(label, rows.num_rows) as done:
+            if is_sharded(out):  # incomplete from now on
+                Path(out, MANIFEST).unlink(missing_ok=True)
             result = self.workers.reduce(step, jobs, done)
-            if sharded:
-                finish(out, jobs)
+            if is_sharded(out):
+                _write_manifest(out, jobs)
             return result
 
     @contextlib.contextmanager
     def timed(self, label: str) -> Iterator[None]:
-        """A stage, the time of which is kept and told."""
+        """A stage whose time is kept and shown."""
         start = time.monotonic()
         yield
         self.seconds[label] = round(time.monotonic() - start, 3)
-        self.watcher.took(label, self.seconds[label])
+        self.progress.took(label, self.seconds[label])
 
 
 @contextlib.contextmanager
 def open_engine(
-    dask: str | None, threads: int, watcher: Watcher, resume: bool = False
+    dask: str | None, threads: int, progress: Progress, resume: bool = False
 ) -> Iterator[Engine]:
-    """This process, or the cluster whose scheduler has the address or wrote the file."""
+    """This process, or the cluster whose scheduler has an address or wrote a file."""
     if dask is None:
-        yield Engine(Local(threads), watcher, resume)
+        yield Engine(Local(threads), progress, resume)
         return
     try:
         from distributed import Client
     except ImportError:
-        raise UsageError("--dask needs Dask: pip install 'punoise[dask]'") from None
-    found = read_json(dask) if os.path.isfile(dask) else {"address": dask}
+        raise UsageError(f"{option('dask')} needs Dask: pip install 'punoise[dask]'") from None
+    where = f"{option('dask')} {dask}"
+    scheduler = read_json(dask) if os.path.isfile(dask) else {"address": dask}
     try:
-        client = Client(found["address"], timeout=CONNECT_SECONDS, set_as_default=False)
+        client = Client(scheduler["address"], timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UsageError(f"--dask {dask}: no scheduler answers there ({error})") from error
+        raise UsageError(f"{where}: no scheduler answers there ({error})") from error
     with client:
         try:
             client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except TimeoutError as error:
-            raise UsageError(f"--dask {dask}: the cluster has no workers") from error
-        yield Engine(Dask(client), watcher, resume)
+            raise UsageError(f"{where}: the cluster has no workers") from error
+        yield Engine(Dask(client), progress, resume)
