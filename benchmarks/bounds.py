@@ -25,7 +25,7 @@ import pyarrow as pa
 from accuracy import markdown
 from sbc import sampled
 
-from pu_noise_cli.evidence.strengths import levels
+from pu_noise_cli.evidence.strengths import levels, read_rule
 from pu_noise_cli.numerics import FloatArray
 from pu_noise_cli.posterior.bounds import GroupCopies, bounds
 from pu_noise_cli.posterior.calibration import calibrate
@@ -34,7 +34,6 @@ from pu_noise_cli.prior.belief import PURITY, purity_asked
 from pu_noise_cli.prior.document import shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.sketch import Sketch
-from pu_noise_cli.tables.files import read_rule
 from pu_noise_cli.tables.rows import LABELED, UNLABELED
 
 PLACES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)  # quantiles of the unlabeled rows

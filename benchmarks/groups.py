@@ -109,7 +109,7 @@ def pooled(genes: list[Gene]) -> tuple[np.ndarray, np.ndarray, np.ndarray, float
     )
     _, shares, _ = shares_for(estimate_prior(sketch, "auto", Settings()), sketch)
     calibration = calibrate(sketch, shares)
-    bins = Bins.of(calibration)
+    bins = Bins.from_calibration(calibration)
     counts = np.zeros((len(genes) + 1, 3, len(bins.first)), np.int64)
     for group, gene in enumerate(genes, 1):
         for code, scores in ((LABELED, gene.labeled), (UNLABELED, gene.unlabeled)):

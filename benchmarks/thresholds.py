@@ -29,10 +29,9 @@ from pu_noise_cli.prior.base import Settings, Shares
 from pu_noise_cli.prior.document import shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.sketch import Sketch
-from pu_noise_cli.tables.files import read_rule
 
 PRIOR = 0.0441
-ACMG = Grading("acmg", read_rule("acmg"), PRIOR)
+ACMG = Grading.read("acmg", PRIOR)
 N_LABELED, N_UNLABELED, BETA = 1000, 4000, 0.95
 ALPHAS = (PRIOR, 0.2)
 COMPARED = ("PP3_Supporting", "PP3_Moderate", "BP4_Supporting", "BP4_Moderate")
@@ -43,7 +42,7 @@ Found = dict[str, float]  # the score from which on a level is reached, NaN wher
 def thresholds(sketch: Sketch, shares: Shares) -> Found:
     """The thresholds of a score that runs upwards."""
     calibration = calibrate(sketch, shares)
-    found = Thresholds.of(calibration, bounds(calibration, 0), ACMG)
+    found = Thresholds.from_calibration(calibration, bounds(calibration, 0), ACMG)
     return {
         one.level.code: np.nan if one.reached is None else one.reached.score_from
         for one in found.levels

@@ -79,8 +79,7 @@ class Estimated:
     @property
     def warnings(self) -> tuple[Notice, ...]:
         """What to be wary of, as (code, message)."""
-        of_groups = () if self.by_group is None else self.by_group.groups.notices
-        return (*self.analysis.prior.notices, *self.calibration.notices, *of_groups)
+        return (*self.analysis.prior.notices, *self.calibration.notices)
 
     @property
     def groups(self) -> pd.DataFrame | None:
@@ -378,10 +377,10 @@ def _frame(
     """The columns of POSTERIOR for scores and the places of groups, both of shape (n,)."""
     import pandas as pd
 
-    from .posterior.table import PosteriorRequest, posterior_columns
+    from .posterior.table import posterior_columns
 
     cells = calibration.sketch.cell_index(scores)
-    of_cells = posterior_columns(calibration, PosteriorRequest())
+    of_cells = posterior_columns(calibration)
     columns = {name: column[cells] for name, column in of_cells.items()}
     if by_group is not None:
         found = by_group.columns(places, cells)

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from .errors import EstimationError, InputError, PunoiseError
-from .evidence.strengths import Grading
+from .evidence.strengths import Grading, strengths
 from .evidence.thresholds import Thresholds
 from .notices import Notice
 from .numerics import FloatArray
 from .posterior.bounds import Bounds, GatherGroups, GroupCopies, bounds
 from .posterior.calibration import Calibration, calibrate
 from .posterior.groups import GroupPosteriors, Groups, WriteGroupPosteriors, estimate_groups
-from .posterior.table import DoubtfulRows, PosteriorRequest, WritePosteriors, posterior_columns
+from .posterior.table import Columns, DoubtfulRows, WritePosteriors, posterior_columns
 from .prior.base import Samples, Settings
 from .prior.document import Prior, parse_prior, read_prior, shares_for
 from .prior.estimation import (
@@ -269,8 +269,7 @@ class RunOutput:
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        of_groups = () if self.groups is None else self.groups.notices
-        return (*self.analysis.prior.notices, *self.calibration.notices, *of_groups)
+        return (*self.analysis.prior.notices, *self.calibration.notices)
 
 
 def check_targets(out_dir: str, sharded: Rows | None = None) -> None:
@@ -314,9 +313,11 @@ def _run(
         calibration = replace(calibration, notices=(*calibration.notices, *copies.notices))
     held = bounds(calibration, prior.seed, copies)
     thresholds = _thresholds(calibration, held, settings)
-    graded = [] if thresholds is None else thresholds.graded
-    request = PosteriorRequest(levels=graded, target_alpha=settings.target_alpha)
-    columns = posterior_columns(calibration, request, held)
+    further: Columns = {}
+    if thresholds is not None:
+        further["evidence"] = strengths(thresholds.graded, *held.lr)
+    target_alpha = settings.target_alpha
+    columns = posterior_columns(calibration, target_alpha=target_alpha, further=further)
     rolled_up = _roll_up(analysis, calibration, settings.request)
     scored = Scores.open(scores).rows
     by_group = _by_group(scored, calibration, held, settings, engine)
@@ -340,10 +341,10 @@ def _run(
         options=settings.options,
         execution=execution,
     )
-    if thresholds is not None:
+    if thresholds is not None and prior.beta is not None:
         dataset = prior.sample or made_of.score_column or "score"
         for name in THRESHOLDS:
-            thresholds.write(str(folder / name), dataset, prior.method)
+            thresholds.write(str(folder / name), dataset, prior.method, prior.beta)
     content = report_content(
         prior,
         calibration,
@@ -381,7 +382,11 @@ def _by_group(
     if settings.by is None:
         return None
     groups = estimate_groups(scored, settings.by, calibration, engine)
-    return GroupPosteriors(groups, calibration, held, settings.grading)
+    levels = None
+    if settings.grading is not None:
+        alpha = calibration.shares.alpha
+        levels = settings.grading.group_levels(alpha, groups.shares.alpha)
+    return GroupPosteriors(groups, calibration, held, levels)
 
 
 def _copies(
@@ -399,7 +404,7 @@ def _thresholds(calibration: Calibration, held: Bounds, settings: RunSettings) -
     if settings.grading is None:
         return None
     turned = settings.request.transform.lower_is_positive
-    return Thresholds.of(calibration, held, settings.grading, turned)
+    return Thresholds.from_calibration(calibration, held, settings.grading, turned)
 
 
 def report(
@@ -483,13 +488,13 @@ def read_content(
     thresholds = None
     if grading is not None:
         negated = made_of is not None and made_of.options.get("lower_is_positive") is True
-        thresholds = Thresholds.of(calibration, bounds_here, grading, negated)
+        thresholds = Thresholds.from_calibration(calibration, bounds_here, grading, negated)
     shards = opened.rows.tables[0].shards
     documents = [name for name in (prior, provenance) if name is not None]
     content = report_content(
         known,
         calibration,
-        posterior_columns(calibration, PosteriorRequest(target_alpha=target_alpha)),
+        posterior_columns(calibration, target_alpha=target_alpha),
         bounds_here.at(target_alpha),
         target_alpha=target_alpha,
         doubtful=doubtful.kept,

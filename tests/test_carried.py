@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 from pu_noise_cli.audit.design import COLUMNS
-from pu_noise_cli.evidence.strengths import Level
+from pu_noise_cli.evidence.strengths import Level, strengths
+from pu_noise_cli.posterior.bounds import bounds
 from pu_noise_cli.posterior.calibration import calibrate
-from pu_noise_cli.posterior.table import PosteriorRequest, posterior_columns
+from pu_noise_cli.posterior.table import posterior_columns
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import OWN_COLUMNS
@@ -224,6 +225,10 @@ def test_columns_that_cannot_be_carried_are_refused(options, said, tables, punoi
 
 def test_the_names_of_own_columns_are_all_known():
     sketch = Sketch.from_samples(np.linspace(0.2, 1, 50), np.linspace(0, 1, 80))
-    request = PosteriorRequest(True, 0.1, [Level("a", 2.0, 0.5, "A")], 0.1)
-    made = posterior_columns(calibrate(sketch, Shares(0.2, 0.9)), request)
+    calibration = calibrate(sketch, Shares(0.2, 0.9))
+    limits = bounds(calibration, 0)
+    evidence = {"evidence": strengths([Level("a", 2.0, 0.5, "A")], *limits.lr)}
+    made = posterior_columns(
+        calibration, bounds=limits, target_alpha=0.1, fdr=0.1, further=evidence
+    )
     assert {*made, *COLUMNS, "id"} <= OWN_COLUMNS

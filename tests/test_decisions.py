@@ -8,14 +8,13 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from pu_noise_cli.errors import InputError
-from pu_noise_cli.evidence.strengths import NONE, OF_GROUPS, levels, strengths
+from pu_noise_cli.evidence.strengths import GROUP_COLUMNS, NONE, levels, read_rule, strengths
 from pu_noise_cli.posterior.bounds import bounds
 from pu_noise_cli.posterior.calibration import calibrate, replicates, shift_prior
 from pu_noise_cli.posterior.groups import COUNTED, ESTIMATED
 from pu_noise_cli.posterior.performance import performance
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
-from pu_noise_cli.tables.files import read_rule
 
 # Pejaver et al. 2022, at the prior of missense variants
 PUBLISHED = {
@@ -82,7 +81,7 @@ def test_a_malformed_rule_is_refused(rule):
         (("a", "a"), ("A", "B"), "two levels are called 'a'"),
         (("a", "b"), ("A", "A"), "two levels are called 'A'"),
         (("a", "indeterminate"), ("A", "B"), "no level can be called 'indeterminate'"),
-        *((("a", "b"), ("A", name), f"no level can be called '{name}'") for name in OF_GROUPS),
+        *((("a", "b"), ("A", name), f"no level can be called '{name}'") for name in GROUP_COLUMNS),
     ],
 )
 def test_levels_have_names_of_their_own(names, codes, said):
@@ -95,7 +94,7 @@ def test_levels_have_names_of_their_own(names, codes, said):
 
 
 def test_the_columns_of_groups_are_those_that_levels_avoid():
-    assert ("group", *COUNTED, *ESTIMATED) == OF_GROUPS
+    assert ("group", *COUNTED, *ESTIMATED) == GROUP_COLUMNS
 
 
 @pytest.fixture(scope="module")

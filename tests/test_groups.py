@@ -14,7 +14,7 @@ import pytest
 
 from pu_noise_cli.posterior import groups, pooling
 from pu_noise_cli.posterior.calibration import calibrate
-from pu_noise_cli.posterior.groups import OTHER, CountGroups, GroupCounter, _bounded
+from pu_noise_cli.posterior.groups import OTHER, CountGroups, GroupCounter, _bound
 from pu_noise_cli.posterior.pooling import Bins, PooledShares, pool
 from pu_noise_cli.prior.base import Settings
 from pu_noise_cli.prior.document import shares_for
@@ -59,11 +59,11 @@ def pooled(frame: pd.DataFrame, labeled_negatives: bool = False) -> dict[str, tu
     prior = estimate_prior(sketch, "auto", Settings())
     sketch, shares, _ = shares_for(prior, sketch)
     calibration = calibrate(sketch, shares)
-    bins = Bins.of(calibration)
-    counter = GroupCounter(len(bins.first))
+    bins = Bins.from_calibration(calibration)
+    counter = GroupCounter("gene", len(bins.first))
     cells = bins.by_cell[sketch.cell_index(frame.s.to_numpy())]
     counter.add(pa.array(frame.gene), frame.known.to_numpy(np.int8), cells)
-    counts = counter.found().ordered()
+    counts = counter.result()
     found = pool(calibration, bins, counts.counts)
     columns = (found.alpha, found.alpha_low, found.alpha_high, found.shift)
     return dict(zip((OTHER, *counts.names), zip(*columns, strict=True), strict=True))
@@ -151,14 +151,14 @@ def test_one_group_has_the_share_of_the_whole():
 # ---- How rows are counted
 
 
-def counted(parts, **settings) -> groups.GroupCounts:
+def counted(parts) -> groups.GroupCounts:
     """The counts of parts of rows, each with names, sets and bins, merged."""
     results = []
     for names, sets, bins in parts:
-        counter = GroupCounter(4, **settings)
+        counter = GroupCounter("gene", 4)
         counter.add(pa.array(names), sets, bins)
-        results.append(counter.found())
-    return CountGroups.merge(results).ordered()
+        results.append(counter.result())
+    return CountGroups.merge(results)
 
 
 @pytest.fixture
@@ -171,13 +171,9 @@ def rows():
     return names, rng.integers(0, 3, len(names)), rng.integers(0, 4, len(names))
 
 
-@pytest.mark.parametrize("most", [8, 1000])
-def test_counts_do_not_depend_on_how_rows_are_parted(rows, most, monkeypatch):
-    monkeypatch.setattr(groups, "MAX_GROUPS", most)
-    monkeypatch.setattr(groups, "AT_MOST", most + 2)
+def test_counts_do_not_depend_on_how_rows_are_divided(rows):
     whole = counted([rows])
-    assert whole.too_many == (most == 8)
-    assert len(whole.names) == min(most, 60)
+    assert len(whole.names) == 60
     assert whole.counts.sum() == len(rows[0])
     for name, counts in zip(whole.names, whole.counts[1:], strict=True):
         assert counts.sum() == (rows[0] == name).sum()
@@ -185,18 +181,7 @@ def test_counts_do_not_depend_on_how_rows_are_parted(rows, most, monkeypatch):
     for order in orders:
         found = counted([[column[part] for column in rows] for part in order])
         assert found.names == whole.names
-        assert found.too_many == whole.too_many
         np.testing.assert_array_equal(found.counts, whole.counts)
-        np.testing.assert_array_equal(found.buckets, whole.buckets)
-
-
-def test_of_too_many_groups_the_large_ones_are_told_apart(rows, monkeypatch):
-    monkeypatch.setattr(groups, "MAX_GROUPS", 8)
-    monkeypatch.setattr(groups, "AT_MOST", 10)
-    large = groups._large(counted([rows]).buckets)
-    found = counted([rows], large=large)
-    assert {f"g{i}" for i in range(5)} <= set(found.names)
-    assert len(found.names) <= 8
 
 
 def test_rows_of_no_group_are_counted_as_others():
@@ -294,10 +279,10 @@ def test_bounds_hold_the_posterior_and_calls_are_told(tables, punoise, tmp_path)
 def test_bounds_are_numbers_where_likelihood_ratios_are_not():
     lr, low, high = np.array([np.inf, 0.0]), np.array([3.0, 0.0]), np.array([np.inf, 0.5])
     alpha, ends = np.full(2, 0.3), (np.full(2, 0.1), np.full(2, 0.6))
-    assert 0 < _bounded(lr, low, alpha, ends[0], -1)[0] < 1
-    assert _bounded(lr, low, alpha, ends[0], -1)[1] == 0
-    assert _bounded(lr, high, alpha, ends[1], 1)[0] == 1
-    assert 0 < _bounded(lr, high, alpha, ends[1], 1)[1] < 1
+    assert 0 < _bound(lr, low, alpha, ends[0], -1)[0] < 1
+    assert _bound(lr, low, alpha, ends[0], -1)[1] == 0
+    assert _bound(lr, high, alpha, ends[1], 1)[0] == 1
+    assert 0 < _bound(lr, high, alpha, ends[1], 1)[1] < 1
 
 
 def test_bounds_hold_the_posterior_where_the_share_of_a_group_is_certain(scores, punoise, tmp_path):
@@ -392,9 +377,9 @@ def test_a_sketch_knows_of_no_groups(scores, punoise, tmp_path):
     ("change", "said"),
     [
         (lambda frame: frame[:-1], "has each once, and '(other)'"),
-        (lambda frame: pd.concat([frame, frame[:1]]), "has each once"),
-        (lambda frame: frame.assign(alpha=1.5), "are shares"),
-        (lambda frame: frame.assign(alpha_low=np.nan), "are shares"),
+        (lambda frame: pd.concat([frame, frame[:1]]), "has each group once"),
+        (lambda frame: frame.assign(alpha=1.5), "within [0, 1]"),
+        (lambda frame: frame.assign(alpha_low=np.nan), "within [0, 1]"),
         (lambda frame: frame.drop(columns="shift"), "no column 'shift'"),
         (lambda frame: frame.assign(shift="far"), "'far'"),
     ],
@@ -410,16 +395,11 @@ def test_damaged_tables_of_groups_are_refused(scores, punoise, tmp_path, change,
     punoise("posterior", *given, "--groups", tmp_path / "g.tsv")
 
 
-def test_too_many_groups_are_told(tables, punoise, tmp_path, monkeypatch):
+def test_an_id_is_not_a_group(tables, punoise, tmp_path, monkeypatch):
     monkeypatch.setattr(groups, "MAX_GROUPS", 4)
-    monkeypatch.setattr(groups, "AT_MOST", 5)
-    said = punoise("run", *tables, *BY, "--out-dir", tmp_path / "run", "--strict", expect=4).err
-    assert "many-groups" in said
-    assert "many-groups" in (tmp_path / "run" / "report.html").read_text()
-    found = pd.read_parquet(tmp_path / "run" / "groups.parquet")
-    assert 2 <= len(found) <= 5
-    assert "large" in set(found.group)
-    assert found.n_unlabeled.sum() == 4420
+    error = punoise("run", *tables, *BY, "--out-dir", tmp_path / "run", expect=3).err
+    assert "column 'gene' has more than 4 different values; is it an id?" in error
+    assert not (tmp_path / "run" / "groups.parquet").exists()
 
 
 def test_rows_without_a_score_have_no_posterior_and_count_nowhere(punoise, tmp_path):

@@ -11,11 +11,10 @@ import pytest
 from pu_noise_cli.evidence.strengths import Grading
 from pu_noise_cli.evidence.thresholds import Thresholds
 from pu_noise_cli.numerics import hash_texts
-from pu_noise_cli.posterior.bounds import GroupCopies, _weights, bounds
+from pu_noise_cli.posterior.bounds import GroupCopies, _weights, bounds, widen
 from pu_noise_cli.posterior.calibration import calibrate
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
-from pu_noise_cli.tables.files import read_rule
 
 COLUMNS = [
     *("level", "points", "score_from", "score_to", "lr", "posterior", "posterior_bound"),
@@ -25,7 +24,7 @@ CODES = [
     *("PP3_VeryStrong", "PP3_Strong", "PP3_Moderate", "PP3_Supporting"),
     *("BP4_Supporting", "BP4_Moderate", "BP4_Strong", "BP4_VeryStrong"),
 ]
-ACMG = Grading("acmg", read_rule("acmg"), 0.0441)
+ACMG = Grading.read("acmg", 0.0441)
 KNOWN = Shares(0.3, 0.9, from_these_rows=False)
 
 
@@ -44,7 +43,7 @@ def found():
 
 def test_thresholds_lie_where_the_bound_meets_the_level(found):
     calibration, held = found
-    thresholds = Thresholds.of(calibration, held, ACMG)
+    thresholds = Thresholds.from_calibration(calibration, held, ACMG)
     assert [one.level.code for one in thresholds.levels] == CODES
     assert [one.level.points for one in thresholds.levels] == [8, 4, 2, 1, -1, -2, -4, -8]
     scores = calibration.sketch.scores
@@ -63,7 +62,7 @@ def test_thresholds_lie_where_the_bound_meets_the_level(found):
 
 
 def test_ranges_follow_each_other(found):
-    levels = Thresholds.of(*found, ACMG).levels
+    levels = Thresholds.from_calibration(*found, ACMG).levels
     reached = [one.reached for one in levels]
     assert reached[0] is None  # few rows are that telling
     assert reached[1].score_to == np.inf
@@ -74,7 +73,7 @@ def test_ranges_follow_each_other(found):
 
 
 def test_a_predictor_that_runs_the_other_way_keeps_its_scale(found):
-    usual, turned = (Thresholds.of(*found, ACMG, lower) for lower in (False, True))
+    usual, turned = (Thresholds.from_calibration(*found, ACMG, lower) for lower in (False, True))
     for one, other in zip(usual.levels, turned.levels, strict=True):
         assert (one.reached is None) == (other.reached is None)
         if one.reached is not None:
@@ -94,7 +93,7 @@ def test_every_row_of_a_coarse_cell_is_within_the_threshold():
     assert (unlabeled <= high[cells]).all()
     assert (low[1:] > high[:-1]).all()
     calibration = calibrate(sketch, KNOWN)
-    levels = Thresholds.of(calibration, bounds(calibration, 0), ACMG).levels
+    levels = Thresholds.from_calibration(calibration, bounds(calibration, 0), ACMG).levels
     for one in (levels[2], levels[5]):
         start = one.reached.score_from
         inside = unlabeled <= start if one.level.against else unlabeled >= start
@@ -102,7 +101,7 @@ def test_every_row_of_a_coarse_cell_is_within_the_threshold():
 
 
 def test_points_are_ranges_as_excalibr_has_them(found):
-    document = Thresholds.of(*found, ACMG, True).to_json("assay", "stated")
+    document = Thresholds.from_calibration(*found, ACMG, True).to_json("assay", "stated", 0.9)
     keys = {"prior", "point_ranges", "dataset", "scoreset_flipped", "uncalibratable_reason"}
     assert keys <= document.keys()
     assert list(document["point_ranges"]) == [str(p) for p in (*range(1, 9), *range(-1, -9, -1))]
@@ -124,7 +123,7 @@ def test_no_level_is_said_in_words():
         Sketch.from_samples(rng.random(50), rng.random(50)), Shares(0.3, 0.9, False)
     )
     held = bounds(calibration, 0)
-    document = Thresholds.of(calibration, held, ACMG).to_json("noise", "stated")
+    document = Thresholds.from_calibration(calibration, held, ACMG).to_json("noise", "stated", 0.9)
     assert "no level" in document["uncalibratable_reason"]
     assert not any(document["point_ranges"].values())
 
@@ -259,17 +258,17 @@ def test_options_that_do_nothing_are_refused(options, punoise, scores, tmp_path)
 
 def test_bounds_reach_zero_and_one_where_rows_are_few(found):
     calibration, held = found
-    (low, high), (own_low, own_high) = held.lr, held.own
+    (low, high), (own_low, own_high) = held.lr, held.posterior
     assert (low[0], own_low[0]) == (0, 0)
     assert (high[-1], own_high[-1]) == (np.inf, 1)
     assert 0 < own_low[len(low) // 2] < own_high[len(low) // 2] < 1
     for bounds_on in (low, high, own_low, own_high):
         assert (np.diff(bounds_on[np.isfinite(bounds_on)]) >= 0).all()
-    wider = held.widened(calibration, np.full(len(low), 2.0))
-    assert (wider.own[0] <= own_low).all()
-    assert (wider.own[1] >= own_high).all()
-    same = held.widened(calibration, np.ones(len(low)))
-    np.testing.assert_allclose(same.own, held.own, atol=1e-12)
+    wider = widen(held, calibration, np.full(len(low), 2.0))
+    assert (wider.posterior[0] <= own_low).all()
+    assert (wider.posterior[1] >= own_high).all()
+    same = widen(held, calibration, np.ones(len(low)))
+    np.testing.assert_allclose(same.posterior, held.posterior, atol=1e-12)
     np.testing.assert_allclose(same.lr[0], low)
 
 

@@ -870,13 +870,8 @@ class EvidenceOptions(Common):
     def grading(self) -> Grading | None:
         """How evidence is to be graded, if at all."""
         from ..evidence.strengths import Grading
-        from ..tables.files import read_rule
 
-        if self.evidence is None:
-            return None
-        grading = Grading(self.evidence, read_rule(self.evidence), self.target_alpha)
-        grading.check()
-        return grading
+        return None if self.evidence is None else Grading.read(self.evidence, self.target_alpha)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,11 +92,12 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
     punoise posterior --scores scores.tsv --prior prior.json --out posterior.tsv
     punoise posterior --scores scores.tsv --alpha 0.0441 --beta 0.99 --out posterior.tsv
     """
+    from ..evidence.strengths import strengths
     from ..evidence.thresholds import Thresholds
     from ..posterior.bounds import GatherGroups, bounds
     from ..posterior.calibration import calibrate
     from ..posterior.groups import WriteGroupPosteriors, check_by
-    from ..posterior.table import PosteriorRequest, WritePosteriors, posterior_columns
+    from ..posterior.table import WritePosteriors, posterior_columns
     from ..prior.checks import missing_scores
     from ..scale.engine import open_engine
     from ..score.scores import Scores
@@ -116,14 +117,19 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
         sketch, shares, notices = _shares(given, prior, sketch)
         levels = [] if grading is None else grading.levels(shares.alpha)
         calibration = calibrate(sketch, shares)
-        request = PosteriorRequest(given.bounds, given.fdr, levels, given.target_alpha, given.seed)
         if given.group_column is not None:
             groups = engine.gather(GatherGroups(), scored.rows, "groups")
             notices = (*notices, *groups.notices)
         held = None
-        if request.bounded:
+        if given.bounds or levels:
             held = bounds(calibration, given.seed, groups)
-        columns = posterior_columns(calibration, request, held)
+        columns = posterior_columns(
+            calibration,
+            bounds=held if given.bounds else None,
+            target_alpha=given.target_alpha,
+            fdr=given.fdr,
+            further={"evidence": strengths(levels, *held.lr)} if levels and held else None,
+        )
         step = WritePosteriors(sketch, columns, calibration.label_sign)
         by_group = _by_group(given, scored, calibration, held, engine)
         if by_group is not None:
@@ -131,11 +137,12 @@ def posterior(given: PosteriorOptions, console: Console) -> None:
         found = engine.write(step, scored.rows, "posterior", given.out)
     if by_group is not None:
         _conclude_groups(given, by_group, found, console)
-        notices = (*notices, *by_group.groups.notices)
-    if given.thresholds is not None and grading is not None and held is not None:
-        thresholds = Thresholds.of(calibration, held, grading, given.lower_is_positive)
+    if given.thresholds is not None and grading and held and prior.beta is not None:
+        thresholds = Thresholds.from_calibration(
+            calibration, held, grading, given.lower_is_positive
+        )
         dataset = prior.sample or PurePath(given.scores).name.split(".")[0]
-        thresholds.write(given.thresholds, dataset, prior.method)
+        thresholds.write(given.thresholds, dataset, prior.method, prior.beta)
         tell_thresholds(thresholds, console)
     if by_group is None and found.unlabeled.any():
         _tell_calls(given, levels, columns, found, console)
@@ -220,7 +227,10 @@ def _by_group(
         groups = Groups.read(given.groups, given.by)
     else:
         groups = estimate_groups(scored.rows, given.by, calibration, engine)
-    return GroupPosteriors(groups, calibration, held, given.grading(), given.fdr)
+    levels, grading = None, given.grading()
+    if grading is not None:
+        levels = grading.group_levels(calibration.shares.alpha, groups.shares.alpha)
+    return GroupPosteriors(groups, calibration, held, levels, given.fdr)
 
 
 def _conclude_groups(
@@ -235,8 +245,10 @@ def _conclude_groups(
     if given.fdr is not None:
         called = found.reached[CALLED]
         console.say(f"calls  {called} unlabeled rows have an fdr of at most {given.fdr}")
-    for level in sorted(by_group.levels, key=lambda level: -level.lr):
-        console.say(f"{found.reached[level.name]:>9}  {level.name}")
+    if by_group.levels is not None:
+        for i in (-by_group.levels.overall_lr).argsort(kind="stable"):
+            name = by_group.levels.names[i + 1]
+            console.say(f"{found.reached[name]:>9}  {name}")
 
 
 def _tell_calls(

@@ -351,9 +351,7 @@ def estimate_prior(given: EstimatePriorOptions, console: Console) -> None:
     notices = prior.notices
     if groups is not None and given.groups_out is not None:
         groups.write(given.groups_out)
-        console.warn(groups.notices)
         tell_groups(groups, console)
-        notices = (*notices, *groups.notices)
     if console.on_terminal and given.out != "-":
         console.say(f"files  {given.out}")
     given.check_strict(notices)

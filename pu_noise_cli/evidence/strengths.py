@@ -1,67 +1,70 @@
-"""Evidence strengths: levels of the likelihood ratio, from a rule that is data."""
+"""Strengths of evidence: levels of the likelihood ratio, from a rule that is data."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError
+from ..errors import InputError, option
 from ..numerics import FloatArray
+from ..posterior.groups import COUNTED, ESTIMATED, GroupLevels
+from ..tables.files import read_json
 
 SCHEMA = "punoise.evidence/1"
 NONE = "indeterminate"
-MAX_LEVELS, MAX_NAME, MAX_POINTS = 100, 200, 1000  # of a rule, which may come from anywhere
-MAX_SOURCE = 2000  # characters
-OF_GROUPS = (  # columns of GROUPS, in which a level has a column of its own
-    *("group", "n_labeled", "n_unlabeled", "n_negatives"),
-    *("alpha", "alpha_low", "alpha_high", "shift"),
-)
+# of rules, which strangers may have written
+MAX_LEVELS, MAX_NAME, MAX_POINTS, MAX_SOURCE = 100, 200, 1000, 2000
+GROUP_COLUMNS = ("group", *COUNTED, *ESTIMATED)  # GROUPS has a further column for each level
 ANY_PRIOR = 0.1
 MAX_ODDS = 10**12  # of very strong evidence
 
 
 @dataclass(frozen=True)
 class Level:
-    """Evidence of a strength: a likelihood ratio at least so high or, against, at most so high."""
+    """Evidence of a strength: a likelihood ratio of at least `lr` or, if below 1, at most."""
 
     name: str
     lr: float
     posterior: float  # at the prior of the population
-    code: str  # what tables of thresholds call it
-    points: int | None = None  # on a scale that adds up, negative for evidence against
+    code: str  # its name in tables of thresholds
+    points: int | None = None  # on an additive scale, negative for evidence against
+    against: bool = field(init=False)
 
-    @property
-    def against(self) -> bool:
-        return self.lr < 1
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "against", self.lr < 1)
 
 
 @dataclass(frozen=True)
 class Grading:
-    """By which rule, and for which population, evidence is graded."""
+    """The rule by which evidence is graded, and the population it is graded for."""
 
     name: str  # of the rule
     rule: Any
-    target_alpha: float | None = None  # the share of positives there; None: that of these rows
+    target_alpha: float | None = None  # the fraction of positives there; None: that of these rows
 
-    def check(self) -> None:
-        """Stop, before any work is done, at what is no rule."""
-        self.levels(ANY_PRIOR)
-        self.points(ANY_PRIOR)
+    @classmethod
+    def read(cls, name: str, target_alpha: float | None = None) -> Grading:
+        """Read a rule, one of the package by its name or a file, and check it."""
+        grading = cls(name, read_rule(name), target_alpha)
+        grading.levels(ANY_PRIOR)
+        grading.points(ANY_PRIOR)
+        return grading
 
-    @property
     def source(self) -> str | None:
-        """Where the rule says that it comes from."""
-        found = self.rule.get("source")
-        return found[:MAX_SOURCE] if isinstance(found, str) else None
+        """The source that the rule cites."""
+        source = self.rule.get("source")
+        return source[:MAX_SOURCE] if isinstance(source, str) else None
 
     def prior(self, alpha: float) -> float:
-        """The prior that the levels are for, given that of these rows."""
+        """The prior that the levels are for, from that of these rows."""
         return alpha if self.target_alpha is None else self.target_alpha
 
     def levels(self, alpha: float) -> list[Level]:
@@ -72,12 +75,47 @@ class Grading:
         """A level for each number of points, the most of each side first, if the rule has any."""
         return _points(self.name, self.rule, self.prior(alpha))
 
+    def group_levels(self, alpha: float, group_alphas: FloatArray) -> GroupLevels:
+        """The levels at the prior of all rows, and at those of groups, shape (groups,)."""
+        overall = self.levels(alpha)
+        lr = np.full((len(group_alphas), len(overall)), np.nan)
+        for row, group_alpha in zip(lr, group_alphas, strict=True):
+            with contextlib.suppress(InputError):  # a prior too near to 0 or 1 for the rule
+                by_name = {level.name: level.lr for level in self.levels(float(group_alpha))}
+                row[:] = [by_name[level.name] for level in overall]
+        return GroupLevels(
+            names=(NONE, *(level.name for level in overall)),
+            codes=tuple(level.code for level in overall),
+            against=np.array([level.against for level in overall]),
+            overall_lr=np.array([level.lr for level in overall]),
+            lr=lr,
+        )
+
+
+def read_rule(name: str) -> Any:
+    """Read a rule: one of the package by its name, or a file."""
+    shipped = resources.files(__package__).joinpath(f"{name}.json")
+    if name.isidentifier() and shipped.is_file():
+        return json.loads(shipped.read_text(encoding="utf-8"))
+    return read_json(name)
+
+
+def strengths(levels: Sequence[Level], low: FloatArray, high: FloatArray) -> NDArray[np.str_]:
+    """The strongest level that bounds on the likelihood ratio, shape (n,), support; else NONE."""
+    result = np.full(len(low), NONE, dtype=object)
+    for level in reversed(levels):
+        result[high <= level.lr if level.against else low >= level.lr] = level.name
+    return result.astype(str)
+
+
+# ---- Levels of a rule
+
 
 def levels(name: str, rule: Any, prior: float) -> list[Level]:
     """The levels of a rule at a prior, the strongest of each side first.
 
-    A level has an `exponent` of the odds of very strong evidence, which follow from the prior by
-    the rule's combining rules, or a likelihood ratio `lr` of its own.
+    A level has a likelihood ratio `lr`, or an `exponent` of the odds of very strong evidence, which
+    follow from the prior by the rule's combining rules.
     """
     with _checked(name):
         if rule["schema"] != SCHEMA:
@@ -86,16 +124,17 @@ def levels(name: str, rule: Any, prior: float) -> list[Level]:
             raise InputError(f"{name}: a rule has 1 to {MAX_LEVELS} levels")
         by_exponent = any("exponent" in level for level in rule["levels"])
         strongest = _very_strong(name, rule, prior) if by_exponent else 1
-        found = [_level(name, level, strongest, prior) for level in rule["levels"]]
-    _check_names(name, found)
-    return sorted(found, key=lambda level: -abs(np.log(level.lr)))
+        result = [_level(name, level, strongest, prior) for level in rule["levels"]]
+    _check_names(name, result)
+    return sorted(result, key=lambda level: -abs(np.log(level.lr)))
 
 
-def _check_names(name: str, found: Sequence[Level]) -> None:
-    """Stop where levels could not be told from each other, or from something else."""
-    for texts, taken in (([x.name for x in found], (NONE,)), ([x.code for x in found], OF_GROUPS)):
+def _check_names(name: str, levels: Sequence[Level]) -> None:
+    """Stop at names that are ambiguous."""
+    names, codes = [level.name for level in levels], [level.code for level in levels]
+    for texts, reserved in ((names, (NONE,)), (codes, GROUP_COLUMNS)):
         for i, text in enumerate(texts):
-            if text in taken:
+            if text in reserved:
                 raise InputError(f"{name}: no level can be called {text!r}; give it another name")
             if text in texts[:i]:
                 raise InputError(f"{name}: two levels are called {text!r}")
@@ -107,7 +146,7 @@ def _points(name: str, rule: Any, prior: float) -> list[Level]:
             return []
         each, most = _number(rule["points"]["exponent"]), _whole(rule["points"]["most"])
         if not 0 < most <= MAX_LEVELS:
-            raise ValueError("as many points as there may be levels")
+            raise ValueError("too many points")
         strongest = _very_strong(name, rule, prior)
         return [
             _level(name, {"name": str(p), "exponent": p * each, "points": p}, strongest, prior)
@@ -118,7 +157,7 @@ def _points(name: str, rule: Any, prior: float) -> list[Level]:
 
 @contextlib.contextmanager
 def _checked(name: str) -> Iterator[None]:
-    """What may go wrong in a document from anywhere, as an error of that document."""
+    """Report errors in a document from anywhere as errors of that document."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -137,7 +176,7 @@ def _level(name: str, level: dict[str, Any], strongest: float, prior: float) -> 
     if not 0 < lr < np.inf or lr == 1:
         raise InputError(
             f"{name}: level {title!r} has a likelihood ratio of {lr:g} at a prior of {prior:g}, "
-            "which tells nothing"
+            "which is not evidence"
         )
     points = _whole(level["points"]) if "points" in level else None
     return Level(title, lr, float(_posterior(lr, prior)), code, points)
@@ -145,17 +184,17 @@ def _level(name: str, level: dict[str, Any], strongest: float, prior: float) -> 
 
 def _number(value: Any) -> float:
     if type(value) not in (int, float) or not np.isfinite(float(value)):
-        raise ValueError("a finite number is wanted")
+        raise ValueError("not a finite number")
     return float(value)
 
 
 def _whole(value: Any) -> int:
     if type(value) is not int or abs(value) > MAX_POINTS:
-        raise ValueError("a whole number is wanted")
+        raise ValueError("not a whole number")
     return value
 
 
-def _posterior(lr: float | FloatArray, prior: float) -> Any:
+def _posterior(lr: float, prior: float) -> float:
     return lr * prior / (lr * prior + 1 - prior)
 
 
@@ -164,29 +203,20 @@ def _very_strong(name: str, rule: dict[str, Any], prior: float) -> float:
     for published in rule.get("published", []):
         if prior == published["prior"]:
             return _number(published["odds"])
-    groups = [
+    combinations = [
         (min(map(_number, group["exponents"])), _number(group["posterior"]))
         for group in rule["combining"][:MAX_LEVELS]
     ]
 
-    def reach(odds: int) -> bool:
+    def suffice(odds: int) -> bool:
         return all(
             round(_posterior(float(odds) ** weakest, prior), 3) >= posterior
-            for weakest, posterior in groups
+            for weakest, posterior in combinations
         )
 
-    if not reach(MAX_ODDS):
+    if not suffice(MAX_ODDS):
         raise InputError(
-            f"{name}: no odds of evidence lift a prior of {prior:g} far enough; state that of the "
-            "population with --target-alpha"
+            f"{name}: no odds of evidence raise a prior of {prior:g} far enough; state that of the "
+            f"population with {option('target_alpha')}"
         )
-    return float(bisect_left(range(1, MAX_ODDS), True, key=reach) + 1)
-
-
-def strengths(levels: Sequence[Level], low: FloatArray, high: FloatArray) -> NDArray[np.str_]:
-    """The strongest level that bounds on the likelihood ratio, shape (n,), support; else NONE."""
-    result = np.full(len(low), NONE, dtype=object)
-    for level in reversed(levels):
-        meets = high <= level.lr if level.against else low >= level.lr
-        result[meets] = level.name
-    return result.astype(str)
+    return float(bisect_left(range(1, MAX_ODDS), True, key=suffice) + 1)

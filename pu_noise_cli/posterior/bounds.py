@@ -82,7 +82,7 @@ def bounds(calibration: Calibration, seed: int, groups: GroupCopies | None = Non
     found = _row_bounds(calibration, seed)
     if groups is None or not calibration.informative:
         return found
-    return _widen(found, calibration, _widening(calibration, groups, seed))
+    return widen(found, calibration, _widening(calibration, groups, seed))
 
 
 def _row_bounds(calibration: Calibration, seed: int) -> Bounds:
@@ -325,7 +325,7 @@ def _variance(whole: Sketch, samples: list[Sketch], shares: Shares, smooth: bool
     return np.asarray((sums[high] - sums[low]) / (weights[high] - weights[low]))
 
 
-def _widen(found: Bounds, calibration: Calibration, factor: FloatArray) -> Bounds:
+def widen(found: Bounds, calibration: Calibration, factor: FloatArray) -> Bounds:
     """Bounds whose distance from the estimates, on log-odds, is multiplied by a factor.
 
     A bound that is infinitely far from an estimate of 0 or 1 stays.

@@ -1,19 +1,11 @@
-"""Groups of rows, by a column: how their scores are counted, what is estimated of each, GROUPS.
-
-The counts of a group take 1.5 KB, so memory grows with the number of groups, up to MAX_GROUPS.
-Where there are more, the largest keep a place of their own and the others share one.
-
-Posteriors and thresholds by group: each has its own share of positives, and its own shift.
-"""
+"""GROUPS: rows grouped by a column, the fraction of positives of each group, and its posteriors."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,13 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..errors import EstimationError, InputError, UsageError
-from ..evidence.strengths import NONE, Grading, Level
-from ..notices import Notice
+from ..errors import EstimationError, InputError, UsageError, option
 from ..numerics import BoolArray, FloatArray, IntArray, expit, logit
 from ..scale.engine import Engine, Job, RowsDone
 from ..score.model import HonestScorer
-from ..score.scores import Scores
 from ..score.sketch import Sketch
 from ..tables.columns import MISSING_TEXTS, Column, Encoding
 from ..tables.reading import open_table
@@ -43,200 +32,157 @@ from ..tables.rows import (
     group_text,
 )
 from ..tables.writing import write_table
-from .bounds import Bounds
-from .calibration import Calibration, posterior_at
-from .pooling import Bins, PooledShares, masses, pool
-from .table import PosteriorRows, WritePosteriors, at_places, known_rows
+from .bounds import Bounds, scored_chunks
+from .calibration import Calibration, class_densities, posterior_at
+from .pooling import Bins, PooledShares, pool
+from .table import PosteriorRows, WritePosteriors, known_rows, take_known
 
-OTHER = "(other)"  # the rows of no group that has a place of its own
-MAX_GROUPS = 32_768
-AT_MOST = MAX_GROUPS * 5 // 4  # that have a place for a while
-BUCKETS = 1 << 20  # of groups by a hash of their names, to find the large ones among too many
+OTHER = "(other)"  # the rows without a group
+MAX_GROUPS = 32_768  # the counts of a group take 1.5 KB
 COUNTED = {"n_labeled": LABELED, "n_unlabeled": UNLABELED, "n_negatives": NEGATIVE}
 ESTIMATED = ("alpha", "alpha_low", "alpha_high", "shift")
+CALLED = "call"  # among the counts of rows: those called at the wanted fdr
+ONE_SIDED_ERROR = 1.645 / 1.96  # of a one-sided 95% bound, relative to a 95% interval
 
 
-def _key(name: str) -> tuple[int, str]:
-    """An order of names that has nothing to do with what they are."""
-    return zlib.crc32(name.encode()), name
+# ---- Counting
 
 
 @dataclass(frozen=True, eq=False)
 class GroupCounts:
-    """How many rows of each group and set are in each bin of scores; counts of parts add up."""
+    """The rows of each group and set in each bin of scores; the counts of parts add up."""
 
-    names: tuple[str, ...]  # of the groups after the first, which is OTHER
+    by: str
+    names: tuple[str, ...]  # of all groups but the first, which is OTHER
     counts: IntArray  # (groups, sets, bins)
-    buckets: IntArray  # (BUCKETS,): rows by the hash of their group
-    too_many: bool  # whether some groups have lost their place
-
-    def ordered(self) -> GroupCounts:
-        """The same, by name."""
-        order = sorted(range(len(self.names)), key=self.names.__getitem__)
-        counts = self.counts[[0, *(i + 1 for i in order)]]
-        names = tuple(self.names[i] for i in order)
-        return GroupCounts(names, counts, self.buckets, self.too_many)
 
 
 class GroupCounter:
-    """Counts rows that come in batches.
+    """Counts rows that come in batches, by group, set and bin."""
 
-    Where there are more than MAX_GROUPS, those first in the order of _key keep their places: which
-    these are, and their counts, depend neither on the order of the rows nor on how they are parted.
-    """
-
-    def __init__(self, bins: int, large: BoolArray | None = None) -> None:
-        self._large = large  # (BUCKETS,): where groups may have a place; None: everywhere
+    def __init__(self, by: str, bins: int) -> None:
+        self._by = by
         self._places: dict[str, int] = {}
         self._counts = np.zeros((16, len(SETS), bins), np.int64)
-        self._buckets = np.zeros(BUCKETS, np.int64)
-        self._last: tuple[int, str] | None = None  # what comes after it has lost its place
 
     def add(self, names: pa.Array, sets: SetArray, bins: IntArray) -> None:
         """Count rows by the names of their groups, '' for none; all of shape (n,)."""
         coded = names.dictionary_encode()
-        found = [str(name) for name in coded.dictionary.to_pylist()]
-        indices = np.asarray(coded.indices)
-        hashes = np.array([_key(name)[0] for name in found], np.int64) % BUCKETS
-        np.add.at(self._buckets, hashes, np.bincount(indices, minlength=len(found)))
-        may = np.ones(len(found), bool) if self._large is None else self._large[hashes]
-        places = np.zeros(len(found), np.int64)
-        places[may] = [self._place(found[i]) for i in np.flatnonzero(may)]
-        np.add.at(self._counts, (places[indices], sets, bins), 1)
-        if len(self._places) > AT_MOST:
-            self._cut()
+        distinct = coded.dictionary.to_pylist()
+        places = np.array([self._place(str(name)) for name in distinct], np.int64)
+        np.add.at(self._counts, (places[np.asarray(coded.indices)], sets, bins), 1)
 
     def merge(self, part: GroupCounts) -> None:
-        """Count the rows that have been counted elsewhere."""
+        """Add rows that were counted elsewhere."""
         places = np.array([0, *map(self._place, part.names)], np.int64)
         np.add.at(self._counts, places, part.counts)
-        self._buckets += part.buckets
-        if part.too_many or len(self._places) > AT_MOST:
-            self._cut()
 
-    def found(self) -> GroupCounts:
-        """What has been counted so far."""
-        if len(self._places) > MAX_GROUPS:
-            self._cut()
-        counts = self._counts[: len(self._places) + 1]
-        return GroupCounts(tuple(self._places), counts, self._buckets, self._last is not None)
+    def result(self) -> GroupCounts:
+        """The counts so far, groups ordered by name."""
+        names = sorted(self._places)
+        places = [0, *(self._places[name] for name in names)]
+        return GroupCounts(self._by, tuple(names), self._counts[places])
 
     def _place(self, name: str) -> int:
-        if name in ("", OTHER) or (self._last is not None and _key(name) > self._last):
+        if name in ("", OTHER):
             return 0
         place = self._places.setdefault(name, len(self._places) + 1)
+        if place > MAX_GROUPS:
+            raise InputError(
+                f"column {self._by!r} has more than {MAX_GROUPS:,} different values; is it an id? "
+                f"{option('by')} needs a column whose values many rows share"
+            )
         if place == len(self._counts):
             self._counts = np.concatenate([self._counts, np.zeros_like(self._counts)])
         return place
 
-    def _cut(self) -> None:
-        """Leave the first MAX_GROUPS their places."""
-        ranked = sorted(self._places, key=_key)
-        kept, lost = (
-            [self._places[name] for name in names]
-            for names in (ranked[:MAX_GROUPS], ranked[MAX_GROUPS:])
-        )
-        self._last = _key(ranked[len(kept) - 1])
-        other = self._counts[:1] + self._counts[lost].sum(0)
-        self._counts = np.concatenate([other, self._counts[kept]])
-        self._places = {name: place for place, name in enumerate(ranked[:MAX_GROUPS], 1)}
-
 
 @dataclass(frozen=True, eq=False)
 class CountGroups:
-    """Counts the rows of groups, by the bins of their scores."""
+    """The step that counts the rows of groups by the bins of their scores."""
 
     by: str
     sketch: Sketch
     bins: Bins
-    scorer: HonestScorer | None = None  # of rows that have no scores yet
-    large: BoolArray | None = None  # see GroupCounter
+    scorer: HonestScorer | None = None  # of rows without scores
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> GroupCounts:
-        counter = GroupCounter(len(self.bins.first), self.large)
-        by_cell = self.bins.by_cell
-        for chunk, scores in self._scored(job.part, threads):
+        counter = GroupCounter(self.by, len(self.bins.first))
+        for chunk, scores in scored_chunks(job.part, [self.by], self.scorer, threads):
             known = ~np.isnan(scores)
             names = group_names(chunk, self.by).filter(pa.array(known))
             cells = self.sketch.cell_index(scores[known])
-            counter.add(names, chunk.sets[known], by_cell[cells])
+            counter.add(names, chunk.sets[known], self.bins.by_cell[cells])
             done(len(scores))
-        return counter.found()
-
-    def _scored(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, FloatArray]]:
-        if self.scorer is None:
-            return Scores(rows).chunks([self.by, "score"])
-        return self.scorer.score_all(rows, threads)
+        return counter.result()
 
     @staticmethod
     def merge(results: Sequence[GroupCounts]) -> GroupCounts:
-        counter = GroupCounter(results[0].counts.shape[2])
+        counter = GroupCounter(results[0].by, results[0].counts.shape[2])
         for part in results:
             counter.merge(part)
-        return counter.found()
+        return counter.result()
 
 
 def group_names(chunk: Chunk, by: str) -> pa.Array:
-    """The group of each row as text, '' where there is none."""
+    """The group of each row as text, '' where it has none."""
     names = group_text(chunk, by)
     missing = pc.is_in(names, value_set=pa.array(MISSING_TEXTS))
     return pc.if_else(missing, "", names)
 
 
+# ---- Estimates of groups
+
+
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """What is estimated of each group; the first is OTHER, the rest are in order."""
+    """The estimates of each group; the first is OTHER, the rest are ordered by name."""
 
     by: str
     names: tuple[str, ...]
     rows: IntArray  # (groups, sets)
     shares: PooledShares
-    notices: tuple[Notice, ...] = ()
+    alpha: float = field(init=False)  # of all unlabeled rows, by the estimates of their groups
 
-    @cached_property
-    def _set(self) -> pa.Array:
-        return pa.array(self.names, pa.string())
+    def __post_init__(self) -> None:
+        rows = self.rows[:, UNLABELED]
+        alpha = float(rows @ self.shares.alpha / max(int(rows.sum()), 1))
+        object.__setattr__(self, "alpha", alpha)
 
     def places(self, names: pa.Array) -> IntArray:
-        """The place of each row's group, shape (n,); that of OTHER where it has none."""
-        found = pc.index_in(names, value_set=self._set)
-        return np.asarray(pc.fill_null(found, 0)).astype(np.int64)
-
-    @property
-    def alpha(self) -> float:
-        """The share of positives among all unlabeled rows, by what is known of their groups."""
-        rows = self.rows[:, UNLABELED]
-        return float(rows @ self.shares.alpha / max(int(rows.sum()), 1))
+        """The index of each row's group, shape (n,); that of OTHER where it has none."""
+        indices = pc.index_in(names, value_set=pa.array(self.names, pa.string()))
+        return np.asarray(pc.fill_null(indices, 0)).astype(np.int64)
 
     def digest(self) -> str:
-        """A digest of all that rows may take from here."""
+        """A digest of everything that posteriors depend on."""
         digest = hashlib.sha256(json.dumps((self.by, *self.names)).encode())
         for name in ESTIMATED:
             digest.update(np.ascontiguousarray(getattr(self.shares, name)).tobytes())
         return digest.hexdigest()
 
-    def largest(self, most: int) -> list[int]:
-        """The places of the groups with the most unlabeled rows, OTHER left out."""
-        order = np.argsort(-self.rows[1:, UNLABELED], kind="stable")[:most]
+    def largest(self, count: int) -> list[int]:
+        """The indices of the groups with the most unlabeled rows, without OTHER."""
+        order = np.argsort(-self.rows[1:, UNLABELED], kind="stable")[:count]
         return [int(place) + 1 for place in order]
 
-    def table(self, more: dict[str, FloatArray] | None = None) -> pa.RecordBatch:
-        """GROUPS, with further columns of shape (groups,) where there are any; OTHER is last."""
-        columns: dict[str, pa.Array] = {"group": self._set}
+    def table(self, further: dict[str, FloatArray] | None = None) -> pa.RecordBatch:
+        """GROUPS, with further columns of shape (groups,); OTHER is the last row."""
+        columns: dict[str, pa.Array] = {"group": pa.array(self.names, pa.string())}
         columns |= {name: pa.array(self.rows[:, code]) for name, code in COUNTED.items()}
         columns |= {name: pa.array(getattr(self.shares, name)) for name in ESTIMATED}
-        columns |= {name: pa.array(v, from_pandas=True) for name, v in (more or {}).items()}
+        columns |= {name: pa.array(v, from_pandas=True) for name, v in (further or {}).items()}
         order = pa.array([*range(1, len(self.names)), 0])
         arrays = [column.take(order) for column in columns.values()]
         return pa.RecordBatch.from_arrays(arrays, list(columns))
 
-    def write(self, out: str, more: dict[str, FloatArray] | None = None) -> None:
+    def write(self, out: str, further: dict[str, FloatArray] | None = None) -> None:
         """Write GROUPS."""
-        write_table(out, self.table(more))
+        write_table(out, self.table(further))
 
     @classmethod
     def read(cls, name: str, by: str) -> Groups:
-        """GROUPS of a file."""
+        """Read GROUPS."""
         table = open_table(name)
         numbers = [*COUNTED, *ESTIMATED]
         for column in ("group", *numbers):
@@ -244,36 +190,35 @@ class Groups:
         encoding = Encoding(tuple(Column(column, "number") for column in numbers))
         names: list[str] = []
         parts = [np.empty((0, len(numbers)))]
-        for chunk in Rows.from_tables([table], features=numbers, keep=["group"]).chunks(
-            table.columns
-        ):
+        table_rows = Rows.from_tables([table], features=numbers, keep=["group"])
+        for chunk in table_rows.chunks(table.columns):
             names += as_text(chunk, "group").to_pylist()
             parts.append(encoding.encode(chunk))
         values = np.concatenate(parts)
         if len(set(names)) < len(names) or OTHER not in names or len(names) > MAX_GROUPS + 1:
-            raise InputError(f"{name}: a table of groups has each once, and {OTHER!r}")
-        shares = values[:, len(COUNTED) : -1]
-        if not (np.isfinite(values).all() and (shares >= 0).all() and (shares <= 1).all()):
-            raise InputError(f"{name}: alpha, alpha_low and alpha_high of groups are shares")
+            raise InputError(f"{name}: a table of groups has each group once, and {OTHER!r}")
+        fractions = values[:, len(COUNTED) : -1]
+        if not (np.isfinite(values).all() and (fractions >= 0).all() and (fractions <= 1).all()):
+            raise InputError(f"{name}: alpha, alpha_low and alpha_high must be within [0, 1]")
         first = names.index(OTHER)
         order = [first, *sorted(set(range(len(names))) - {first}, key=names.__getitem__)]
         values = values[order]
         rows = np.zeros((len(names), len(SETS)), np.int64)
         rows[:, list(COUNTED.values())] = values[:, : len(COUNTED)]
-        found = PooledShares(*values[:, len(COUNTED) :].T)
-        return cls(by, tuple(names[i] for i in order), rows, found)
+        shares = PooledShares(*values[:, len(COUNTED) :].T)
+        return cls(by, tuple(names[i] for i in order), rows, shares)
 
 
 def check_by(rows: Rows, by: str) -> None:
-    """Stop, before any work is done, where rows cannot be grouped by a column."""
+    """Stop, before any work is done, if rows cannot be grouped by a column."""
     if rows.keys:
-        raise UsageError("--by does not go with matches of spectra")
+        raise UsageError(f"{option('by')} cannot be used where rows compete, as for a spectrum")
     for table in rows.tables:
-        table.require(by, "--by")
+        table.require(by, option("by"))
     if by == rows.label_column or rows.features == (by,):
-        raise UsageError(f"--by {by}: the column is that of the labels or the score, not of groups")
+        raise UsageError(f"{option('by')} {by}: this column has the labels or the score")
     if by not in rows.carried:
-        raise UsageError(f"--by {by}: the column is one of punoise's own")
+        raise UsageError(f"{option('by')} {by}: this column is one that punoise writes itself")
 
 
 def estimate_groups(
@@ -283,102 +228,70 @@ def estimate_groups(
     engine: Engine,
     scorer: HonestScorer | None = None,
 ) -> Groups:
-    """What the rows say of each group; the scorer is for rows that have no scores yet."""
+    """Estimate the fraction of positives of each group; the scorer is for rows without scores."""
     if not calibration.sketch.n_unlabeled:
-        raise UsageError(f"--by {by}: the share of positives in a group needs unlabeled rows")
+        raise UsageError(f"{option('by')} {by}: the alpha of a group needs unlabeled rows")
     if not calibration.informative:
         shares = calibration.shares
         raise EstimationError(
-            f"--by {by}: with an alpha of {shares.alpha:.4g} and a beta of {shares.beta:.4g} of "
-            "all rows the scores say nothing of groups"
+            f"{option('by')} {by}: with an alpha of {shares.alpha:.4g} and a beta of "
+            f"{shares.beta:.4g} over all rows, the scores are not informative about groups"
         )
-    bins = Bins.of(calibration)
-    step = CountGroups(by, calibration.sketch, bins, scorer)
-    found = engine.gather(step, rows, "count")
-    notices = []
-    if found.too_many:  # a second look, at those that may be large
-        large = _large(found.buckets)
-        found = engine.gather(replace(step, large=large), rows, "count")
-        own = int(found.counts[1:].sum())
-        share = own / max(int(found.counts.sum()), 1)
-        message = f"--by {by}: {len(found.names)} groups, with {share:.0%} of the rows, are"
-        notices.append(Notice("many-groups", f"{message} estimated one by one, all others as one"))
-    found = found.ordered()
+    bins = Bins.from_calibration(calibration)
+    counted = engine.gather(CountGroups(by, calibration.sketch, bins, scorer), rows, "count")
     with engine.timed("pool"):
-        pooled = pool(calibration, bins, found.counts)
-    return Groups(by, (OTHER, *found.names), found.counts.sum(2), pooled, tuple(notices))
+        pooled = pool(calibration, bins, counted.counts)
+    return Groups(by, (OTHER, *counted.names), counted.counts.sum(2), pooled)
 
 
-def _large(buckets: IntArray) -> BoolArray:
-    """The buckets with the most rows, so many that their groups will hardly be too many.
-
-    A bucket with a large group has others too: as many as any bucket has, which the share of empty
-    ones tells.
-    """
-    empty = max(float((buckets == 0).mean()), 1 / BUCKETS)
-    others = min(-np.log(empty), buckets.sum() / BUCKETS)
-    most = int(0.95 * MAX_GROUPS / (1 + others))
-    least = np.partition(buckets, -most - 1)[-most - 1]
-    return np.asarray(buckets > least)
+# ---- Posteriors by group
 
 
-ONE_OF_TWO = 1.645 / 1.96  # the error of a one-sided 95 % bound in those of a 95 % interval
-CALLED = "call"  # in what was reached: rows that are called at the wanted fdr
+@dataclass(frozen=True, eq=False)
+class GroupLevels:
+    """Levels of evidence by group, the strongest of each side first."""
+
+    names: tuple[str, ...]  # (1 + levels,): the first is that of no evidence
+    codes: tuple[str, ...]  # (levels,)
+    against: BoolArray  # (levels,): whether evidence is against being positive
+    overall_lr: FloatArray  # (levels,): the likelihood ratios needed at the α of all rows ...
+    lr: FloatArray  # (groups, levels): ... and of each group; NaN where the rule has no such level
+
+    def reached(
+        self, level: int, lr: float | FloatArray, bounds: Sequence[FloatArray]
+    ) -> BoolArray:
+        """Whether bounds on the likelihood ratio, shapes (n,), support a level that needs `lr`."""
+        low, high = bounds
+        return np.asarray(high <= lr if self.against[level] else low >= lr)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupPosteriors:
-    """What scores say in each group, where the likelihood ratio is that of the whole, shifted."""
+    """The meaning of a score in each group: the likelihood ratio of all rows, shifted."""
 
     groups: Groups
     calibration: Calibration
     bounds: Bounds | None = None
-    grading: Grading | None = None  # of evidence; goes with bounds
+    levels: GroupLevels | None = None  # of evidence; requires bounds
     fdr: float | None = None  # at which rows are called
+    bins: Bins = field(init=False)
+    above: tuple[FloatArray, FloatArray] = field(init=False)  # f1, f0 from each cell up, (cells,)
 
-    @cached_property
-    def _bins(self) -> Bins:
-        return Bins.of(self.calibration)
-
-    @cached_property
-    def _above(self) -> tuple[FloatArray, FloatArray]:
-        """How much of f1, and of f0, lies from each cell up, both of shape (cells,)."""
-        f1, f0 = (np.cumsum(mass[::-1])[::-1] for mass in masses(self.calibration))
-        return f1, f0
-
-    @cached_property
-    def levels(self) -> list[Level]:
-        """The levels of evidence at the prior of the whole, the strongest of each side first."""
-        return self._levels(self.calibration.shares.alpha)
-
-    @cached_property
-    def needed(self) -> FloatArray:
-        """The likelihood ratio of each level at each group's prior, shape (groups, levels).
-
-        It is not a number where the rule has no such level at that prior.
-        """
-        found = np.full((len(self.groups.names), len(self.levels)), np.nan)
-        for place, alpha in enumerate(self.groups.shares.alpha):
-            try:
-                by_name = {level.name: level.lr for level in self._levels(float(alpha))}
-            except InputError:  # a prior so near to 0 or 1 that the rule does not go with it
-                continue
-            found[place] = [by_name[level.name] for level in self.levels]
-        return found
-
-    def _levels(self, alpha: float) -> list[Level]:
-        return [] if self.grading is None else self.grading.levels(alpha)
+    def __post_init__(self) -> None:
+        f1, f0 = (np.cumsum(mass[::-1])[::-1] for mass in class_densities(self.calibration))
+        self.__dict__.update(bins=Bins.from_calibration(self.calibration), above=(f1, f0))
 
     def columns(self, places: IntArray, cells: IntArray) -> dict[str, NDArray[Any]]:
-        """Columns of POSTERIOR for rows with the places of their groups and cells, all (n,)."""
-        own = self._bins.moved(cells, -self.groups.shares.shift[places])
-        lr, alpha = self.calibration.lr[own], self.groups.shares.alpha[places]
+        """Columns of POSTERIOR for rows with the indices of their groups and cells, all (n,)."""
+        shares = self.groups.shares
+        own = self.bins.moved(cells, -shares.shift[places])
+        lr, alpha = self.calibration.lr[own], shares.alpha[places]
         p = posterior_at(lr, alpha)
-        f1, f0 = (above[own] for above in self._above)
+        f1, f0 = (above[own] for above in self.above)
         negatives = (1 - alpha) * f0
         rows = alpha * f1 + negatives
         fdr = np.where(rows > 0, negatives / np.where(rows > 0, rows, 1), 1 - p)
-        found: dict[str, NDArray[Any]] = {
+        columns: dict[str, NDArray[Any]] = {
             "tau": self.calibration.tau[cells],
             "posterior": p,
             "lr": lr,
@@ -388,106 +301,100 @@ class GroupPosteriors:
         }
         if self.bounds is not None:
             low, high = (bound[own] for bound in self.bounds.lr)
-            shares = self.groups.shares
-            found["posterior_low"] = _bounded(lr, low, alpha, shares.alpha_low[places], -1)
-            found["posterior_high"] = _bounded(lr, high, alpha, shares.alpha_high[places], 1)
-            found["evidence"] = self._evidence(places, low, high)
-        return found
+            columns["posterior_low"] = _bound(lr, low, alpha, shares.alpha_low[places], -1)
+            columns["posterior_high"] = _bound(lr, high, alpha, shares.alpha_high[places], 1)
+            columns["evidence"] = self._evidence(places, (low, high))
+        return columns
 
-    def _evidence(self, places: IntArray, low: FloatArray, high: FloatArray) -> NDArray[np.int64]:
+    def _evidence(self, places: IntArray, bounds: Sequence[FloatArray]) -> IntArray:
         """The strongest level, counted from 1, that bounds on the likelihood ratio support."""
-        found = np.zeros(len(low), np.int64)
-        for i in reversed(range(len(self.levels))):
-            needed = self.needed[places, i]
-            meets = high <= needed if self.levels[i].against else low >= needed
-            found[meets] = i + 1
-        return found
-
-    @property
-    def level_names(self) -> NDArray[np.str_]:
-        """The names of levels by their number in `columns`."""
-        return np.array([NONE, *(level.name for level in self.levels)])
+        strongest, levels = np.zeros(len(places), np.int64), self.levels
+        for i in reversed(range(0 if levels is None else len(levels.codes))):
+            assert levels is not None
+            strongest[levels.reached(i, levels.lr[places, i], bounds)] = i + 1
+        return strongest
 
     def write(self, out: str, lower_is_positive: bool) -> None:
-        """GROUPS, with the scores at which levels of evidence begin, where there are any."""
+        """Write GROUPS, with the score at which each level of evidence begins."""
         self.groups.write(out, self.thresholds(lower_is_positive))
 
     def thresholds(self, lower_is_positive: bool) -> dict[str, FloatArray]:
-        """For each level the score at which it begins in each group; not a number where nowhere."""
-        if self.bounds is None:
+        """For each level the score at which it begins in each group; NaN if it is not reached."""
+        levels = self.levels
+        if self.bounds is None or levels is None:
             return {}
         sketch, sign = self.calibration.sketch, -1.0 if lower_is_positive else 1.0
-        found, cells = np.full_like(self.needed, np.nan), np.arange(len(sketch.edges))
+        begins, cells = np.full_like(levels.lr, np.nan), np.arange(len(sketch.edges))
         ends = sketch.spans()
         for place, shift in enumerate(self.groups.shares.shift):
-            own = self._bins.moved(cells, np.full(len(cells), -shift))
-            low, high = (bound[own] for bound in self.bounds.lr)
-            for i, level in enumerate(self.levels):
-                needed = self.needed[place, i]
-                meets = np.flatnonzero(high <= needed if level.against else low >= needed)
-                if len(meets):
-                    cell = meets[-1 if level.against else 0]
-                    found[place, i] = sign * ends[level.against][cell] + 0.0  # no -0
-        ranked = sorted(range(len(self.levels)), key=lambda i: -self.levels[i].lr)
-        return {self.levels[i].code: found[:, i] for i in ranked}
+            own = self.bins.moved(cells, np.full(len(cells), -shift))
+            bounds = [bound[own] for bound in self.bounds.lr]
+            for i, against in enumerate(levels.against):
+                reached = np.flatnonzero(levels.reached(i, levels.lr[place, i], bounds))
+                if len(reached):
+                    cell = reached[-1 if against else 0]
+                    begins[place, i] = sign * ends[int(against)][cell] + 0.0  # no -0
+        ranked = np.argsort(-levels.overall_lr, kind="stable")
+        return {levels.codes[i]: begins[:, i] for i in ranked}
 
 
-def _bounded(
+def _bound(
     lr: FloatArray, bound: FloatArray, alpha: FloatArray, end: FloatArray, side: int
 ) -> FloatArray:
-    """A bound on the posterior from those on the likelihood ratio and α, all of shape (n,).
+    """A bound on the posterior from those on the likelihood ratio and on α, all of shape (n,).
 
-    The two errors are taken to be independent of each other. `end` is that of a 95 % interval, and
-    the side, -1 or 1, that on which the bounds are.
+    The two errors are taken as independent. `end` is that of the 95% interval of α on the same
+    side, -1 (lower) or 1 (upper).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         prior = logit(alpha)
-        of_prior = ONE_OF_TWO * (logit(end) - prior)
-        error = np.hypot(np.log(bound) - np.log(lr), of_prior)
+        prior_error = ONE_SIDED_ERROR * (logit(end) - prior)
+        error = np.hypot(np.log(bound) - np.log(lr), prior_error)
         log_odds = np.log(lr) + prior + side * error
-        found = expit(log_odds)
-    return np.where(np.isnan(log_odds), posterior_at(bound, end), found)
+        bounded = expit(log_odds)
+    return np.where(np.isnan(log_odds), posterior_at(bound, end), bounded)
 
 
 @dataclass(frozen=True, eq=False)
 class WriteGroupPosteriors(WritePosteriors):
-    """Writes POSTERIOR of rows that have scores, each by its own group."""
+    """The step that writes POSTERIOR, each row by its own group."""
 
-    found: GroupPosteriors
+    by_group: GroupPosteriors
 
     def digest(self, rows: Rows) -> str:
-        """A digest of all that a posterior depends on but the values of the rows."""
-        parts = (super().digest(rows), self.found.groups.digest(), self.found.fdr)
+        by_group = self.by_group
+        parts = (super().digest(rows), by_group.groups.digest(), by_group.fdr)
         digest = hashlib.sha256(":".join(map(str, parts)).encode())
-        for array in (self.found.needed, *(self.found.bounds.lr if self.found.bounds else ())):
+        arrays = () if by_group.bounds is None else by_group.bounds.lr
+        for array in (*arrays, *(() if by_group.levels is None else (by_group.levels.lr,))):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
     def read_again(self, rows: Rows) -> Sequence[str]:
-        return (*rows.id_columns, self.found.groups.by)
+        return (*rows.id_columns, self.by_group.groups.by)
 
     def arrays(self, names: Sequence[str], chunk: Chunk, scores: FloatArray) -> list[pa.Array]:
         columns, rows = self._columns(chunk, scores), np.arange(len(scores))
-        found = []
+        arrays, levels = [], self.by_group.levels
         for name in names:
-            graded = name == "evidence"
-            values = self.found.level_names if graded else columns[name]
-            places = columns[name] if graded else rows
-            found.append(at_places(values, places, known_rows(name, chunk, scores)))
-        return found
+            values, places = columns[name], rows
+            if name == "evidence" and levels is not None:
+                values, places = np.array(levels.names), columns[name]
+            arrays.append(take_known(values, places, known_rows(name, chunk, scores)))
+        return arrays
 
-    def saw(self, found: PosteriorRows, rows: Rows, chunk: Chunk, scores: FloatArray) -> None:
-        super().saw(found, rows, chunk, scores)
-        if self.found.fdr is None and not self.found.levels:
+    def count(self, counts: PosteriorRows, rows: Rows, chunk: Chunk, scores: FloatArray) -> None:
+        super().count(counts, rows, chunk, scores)
+        levels = self.by_group.levels
+        if self.by_group.fdr is None and levels is None:
             return
-        columns, mine = self._columns(chunk, scores), chunk.unlabeled & ~np.isnan(scores)
-        found.reached[CALLED] += int(columns[CALLED][mine].sum())
-        if self.found.levels:
-            reached = np.bincount(columns["evidence"][mine])
-            names = self.found.level_names
-            found.reached.update({str(names[i]): int(n) for i, n in enumerate(reached)})
+        columns, counted = self._columns(chunk, scores), chunk.unlabeled & ~np.isnan(scores)
+        counts.reached[CALLED] += int(columns[CALLED][counted].sum())
+        if levels is not None:
+            reached = np.bincount(columns["evidence"][counted])
+            counts.reached.update({levels.names[i]: int(n) for i, n in enumerate(reached)})
 
     def _columns(self, chunk: Chunk, scores: FloatArray) -> dict[str, NDArray[Any]]:
-        groups = self.found.groups
+        groups = self.by_group.groups
         places = groups.places(group_names(chunk, groups.by))
-        return self.found.columns(places, self.sketch.cell_index(scores))
+        return self.by_group.columns(places, self.sketch.cell_index(scores))

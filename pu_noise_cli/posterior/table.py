@@ -1,4 +1,4 @@
-"""POSTERIOR: its columns, how they are written, and the labels to check first."""
+"""POSTERIOR: its columns, the step that writes them, and the labels to check first."""
 
 from __future__ import annotations
 
@@ -14,72 +14,69 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import EstimationError
-from ..evidence.strengths import Level, strengths
 from ..numerics import BoolArray, FloatArray, IntArray
 from ..scale.engine import Job, RowsDone
 from ..score.scores import Scores, job_writer, scores_batch, scores_schema
 from ..score.sketch import Sketch, has_gaps
 from ..tables.rows import Chunk, Rows
-from .bounds import Bounds, bounds
+from .bounds import Bounds
 from .calibration import Calibration, shift_prior
 
-OF_LABELED = ("posterior_labeled",)  # null on unlabeled rows
-TARGET_ALPHA = "target_alpha"  # a column that says for which population the posteriors are
+LABELED_ONLY = ("posterior_labeled",)  # columns that are null on unlabeled rows
+TARGET_ALPHA = "target_alpha"  # names the population that the posteriors are for
 DOUBTFUL_ROWS = 50
 
 Columns = dict[str, NDArray[Any]]  # by cell of the sketch, each of shape (cells,)
 
 
-@dataclass(frozen=True)
-class PosteriorRequest:
-    """What POSTERIOR is to hold beyond its standing columns."""
-
-    bounds: bool = False
-    fdr: float | None = None
-    levels: Sequence[Level] = ()
-    target_alpha: float | None = None
-    seed: int = 0
-
-    @property
-    def bounded(self) -> bool:
-        """Whether bounds are needed."""
-        return self.bounds or bool(self.levels)
-
-
 def posterior_columns(
-    calibration: Calibration, request: PosteriorRequest, held: Bounds | None = None
+    calibration: Calibration,
+    *,
+    bounds: Bounds | None = None,
+    target_alpha: float | None = None,
+    fdr: float | None = None,
+    further: Columns | None = None,
 ) -> Columns:
-    """The columns of POSTERIOR after the score; `held` are the bounds, where they are known."""
-    p, fdr = calibration.posterior, calibration.fdr
-    if request.target_alpha is not None:
-        p, fdr = shift_prior(calibration, request.target_alpha)
+    """The columns of POSTERIOR after the score.
+
+    Parameters
+    ----------
+    calibration : Calibration
+    bounds : Bounds, optional
+        Adds `posterior_low` and `posterior_high`.
+    target_alpha : float, optional
+        The fraction of positives in another population, for which posteriors and fdr are wanted.
+    fdr : float, optional
+        Adds `call`, true where the fdr is at most this.
+    further : Columns, optional
+        Columns to add before `call`.
+    """
+    p, rate = calibration.posterior, calibration.fdr
+    if target_alpha is not None:
+        p, rate = shift_prior(calibration, target_alpha)
     columns: Columns = {
         "tau": calibration.tau,
         "posterior": p,
         "lr": calibration.lr,
-        "fdr": fdr,
+        "fdr": rate,
         "posterior_labeled": calibration.posterior_labeled,
     }
-    if request.target_alpha is not None:
-        columns[TARGET_ALPHA] = np.full(len(p), request.target_alpha)
-    if request.bounded:
-        found = held or bounds(calibration, request.seed)
-        if request.bounds:
-            low, high = found.at(request.target_alpha)
-            columns |= {"posterior_low": low, "posterior_high": high}
-        if request.levels:
-            columns["evidence"] = strengths(request.levels, *found.lr)
-    if request.fdr is not None:
-        columns["call"] = fdr <= request.fdr
+    if target_alpha is not None:
+        columns[TARGET_ALPHA] = np.full(len(p), target_alpha)
+    if bounds is not None:
+        columns["posterior_low"], columns["posterior_high"] = bounds.at(target_alpha)
+    columns |= further or {}
+    if fdr is not None:
+        columns["call"] = rate <= fdr
     for name, values in columns.items():
         if values.dtype.kind == "f" and np.isnan(values).any():
-            raise EstimationError(f"the scores are such that {name!r} cannot be computed")
+            raise EstimationError(f"{name!r} cannot be computed from these scores")
     return columns
 
 
 @dataclass(frozen=True)
 class DoubtfulRow:
-    """A labeled row whose score speaks against its label."""
+    """A labeled row whose score contradicts its label."""
 
     row: int  # in SCORES, from 1
     id: str
@@ -87,11 +84,10 @@ class DoubtfulRow:
 
 
 class DoubtfulRows:
-    """The labeled rows with the lowest scores, gathered in one pass in bounded memory.
+    """The labeled rows whose labels are least likely right, gathered in one pass.
 
-    p(Y=1|x, labeled) never falls as the score rises, so these are the rows where it is lowest; of
-    labeled negatives those with the highest scores are kept. Of equal scores the earlier row comes
-    first.
+    These are the rows with the lowest scores or, if labels are of negatives, the highest. Of equal
+    scores the earlier row comes first.
     """
 
     def __init__(self, size: int = DOUBTFUL_ROWS, label_sign: float = 1.0) -> None:
@@ -102,11 +98,11 @@ class DoubtfulRows:
     def add(
         self, ids: pa.Array, scores: FloatArray, labeled: NDArray[np.bool_], first_row: int
     ) -> None:
-        """Rows, all arrays of shape (n,), the first of which is at `first_row` from 0."""
-        candidates, turned = np.flatnonzero(labeled & ~np.isnan(scores)), self.sign * scores
+        """Look at rows, all arrays of shape (n,); the first is at `first_row`, from 0."""
+        candidates, ranked = np.flatnonzero(labeled & ~np.isnan(scores)), self.sign * scores
         if len(self.kept) == self.size:
-            candidates = candidates[turned[candidates] < self.sign * self.kept[-1].score]
-        lowest = candidates[np.argsort(turned[candidates], kind="stable")[: self.size]]
+            candidates = candidates[ranked[candidates] < self.sign * self.kept[-1].score]
+        lowest = candidates[np.argsort(ranked[candidates], kind="stable")[: self.size]]
         new = [
             DoubtfulRow(first_row + int(i) + 1, str(ids[int(i)].as_py()), float(scores[i]))
             for i in lowest
@@ -119,7 +115,7 @@ class DoubtfulRows:
 
     @classmethod
     def merge(cls, parts: Sequence[DoubtfulRows]) -> DoubtfulRows:
-        """The lowest of all parts."""
+        """The most doubtful rows of all parts."""
         merged = cls(max(part.size for part in parts), parts[0].sign)
         for part in parts:
             merged._keep(part.kept)
@@ -128,38 +124,34 @@ class DoubtfulRows:
 
 @dataclass
 class PosteriorRows:
-    """What was seen of the rows while their posteriors were written."""
+    """Counts of the rows whose posteriors were written."""
 
-    unlabeled: IntArray  # (cells,): how many unlabeled rows each cell has
+    unlabeled: IntArray  # (cells,)
     doubtful: DoubtfulRows
     missing: int = 0  # rows without a score
-    reached: Counter[str] = field(default_factory=Counter)  # unlabeled rows by what is called
-
-    @classmethod
-    def none(cls, cells: int, label_sign: float) -> PosteriorRows:
-        return cls(np.zeros(cells, np.int64), DoubtfulRows(label_sign=label_sign))
+    reached: Counter[str] = field(default_factory=Counter)  # unlabeled rows by call or evidence
 
     def add(self, rows: Rows, chunk: Chunk, scores: FloatArray, cells: IntArray) -> None:
-        """Count the rows of a chunk, given their scores and cells, both of shape (n,)."""
-        mine = cells if chunk.unlabeled.all() else cells[chunk.unlabeled]
+        """Count the rows of a chunk with their scores and cells, both of shape (n,)."""
+        counted = cells if chunk.unlabeled.all() else cells[chunk.unlabeled]
         if has_gaps(scores):
             self.missing += int(np.isnan(scores).sum())
-            mine = cells[chunk.unlabeled & ~np.isnan(scores)]
-        self.unlabeled[:] += np.bincount(mine, minlength=len(self.unlabeled))
+            counted = cells[chunk.unlabeled & ~np.isnan(scores)]
+        self.unlabeled[:] += np.bincount(counted, minlength=len(self.unlabeled))
         if chunk.labeled.any():
             self.doubtful.add(rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
 
 
 @dataclass(frozen=True)
 class WritePosteriors:
-    """Writes POSTERIOR of rows that have scores."""
+    """The step that writes POSTERIOR of scored rows."""
 
     sketch: Sketch
     columns: Columns
     label_sign: float  # see Calibration
 
     def digest(self, rows: Rows) -> str:
-        """A digest of all that a posterior depends on but the values of the rows."""
+        """A digest of everything that a posterior depends on but the values of the rows."""
         names = [rows.label_column, self.sketch.level, *self.columns]
         digest = hashlib.sha256(json.dumps(names).encode())
         for array in (self.sketch.edges, *self.columns.values()):
@@ -168,59 +160,60 @@ class WritePosteriors:
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> PosteriorRows:
         scored = Scores(job.part)
-        found = PosteriorRows.none(len(self.sketch.edges), self.label_sign)
+        doubtful = DoubtfulRows(label_sign=self.label_sign)
+        counts = PosteriorRows(np.zeros(len(self.sketch.edges), np.int64), doubtful)
         if job.is_done:
             for chunk, scores in scored.chunks([*self.read_again(job.part), "score"]):
-                self.saw(found, job.part, chunk, scores)
+                self.count(counts, job.part, chunk, scores)
                 done(len(scores))
-            return found
-        names = [name for name in self.columns if scored.with_set or name not in OF_LABELED]
+            return counts
+        names = [name for name in self.columns if scored.with_set or name not in LABELED_ONLY]
         fields = [pa.field(name, pa.array(self.columns[name][:0]).type) for name in names]
         schema = scores_schema(job.part, scored.with_set, fields)
         with job_writer(job, schema) as write:
             for chunk, scores in scored.chunks([*job.part.carried, "score"]):
                 arrays = self.arrays(names, chunk, scores)
                 write(scores_batch(job.part, chunk, scores, schema, arrays))
-                self.saw(found, job.part, chunk, scores)
+                self.count(counts, job.part, chunk, scores)
                 done(len(scores))
-        return found
+        return counts
 
     def read_again(self, rows: Rows) -> Sequence[str]:
-        """The columns, beside the score, that are read of rows whose posteriors are there."""
+        """The columns, beside the score, to read of rows whose posteriors are written already."""
         return rows.id_columns
 
     def arrays(self, names: Sequence[str], chunk: Chunk, scores: FloatArray) -> list[pa.Array]:
         """The named columns of the rows of a chunk, null where they have no score."""
         cells = self.sketch.cell_index(scores)
         return [
-            at_places(self.columns[name], cells, known_rows(name, chunk, scores)) for name in names
+            take_known(self.columns[name], cells, known_rows(name, chunk, scores)) for name in names
         ]
 
-    def saw(self, found: PosteriorRows, rows: Rows, chunk: Chunk, scores: FloatArray) -> None:
-        """Enter the rows of a chunk into what was found."""
-        found.add(rows, chunk, scores, self.sketch.cell_index(scores))
+    def count(self, counts: PosteriorRows, rows: Rows, chunk: Chunk, scores: FloatArray) -> None:
+        """Count the rows of a chunk."""
+        counts.add(rows, chunk, scores, self.sketch.cell_index(scores))
 
     @staticmethod
     def merge(results: Sequence[PosteriorRows]) -> PosteriorRows:
         return PosteriorRows(
-            np.sum([found.unlabeled for found in results], axis=0),
-            DoubtfulRows.merge([found.doubtful for found in results]),
-            sum(found.missing for found in results),
-            sum((found.reached for found in results), Counter()),
+            np.sum([part.unlabeled for part in results], axis=0),
+            DoubtfulRows.merge([part.doubtful for part in results]),
+            sum(part.missing for part in results),
+            sum((part.reached for part in results), Counter()),
         )
 
 
 def known_rows(name: str, chunk: Chunk, scores: FloatArray) -> BoolArray | None:
-    """The rows of a chunk that have a value in a column, shape (n,); None where all have."""
+    """The rows of a chunk that have a value in a column, shape (n,); None if all have."""
     scored = ~np.isnan(scores) if has_gaps(scores) else None
-    if name not in OF_LABELED:
+    if name not in LABELED_ONLY:
         return scored
     return chunk.labeled if scored is None else chunk.labeled & scored
 
 
-def at_places(values: NDArray[Any], places: IntArray, known: BoolArray | None) -> pa.Array:
-    """The values at some places, null where they are not known; the latter both of shape (n,)."""
+def take_known(values: NDArray[Any], indices: IntArray, known: BoolArray | None) -> pa.Array:
+    """The values at indices, shape (n,), null where they are not known."""
     missing = None if known is None else ~known
     if values.dtype.kind == "U":
-        return pa.array(values).take(pa.array(places, mask=missing))
-    return pa.array(values[places], mask=missing)
+        return pa.array(values).take(pa.array(indices, mask=missing))
+    return pa.array(values[indices], mask=missing)

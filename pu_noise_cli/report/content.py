@@ -346,7 +346,6 @@ def report_content(
                 *(() if provenance is None else provenance.warnings),
                 *prior.notices,
                 *calibration.notices,
-                *(() if groups is None else groups.notices),
             )
         ),
         histograms=_histograms(calibration, drawn),

@@ -16,7 +16,6 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, TypeVar
 
@@ -240,14 +239,6 @@ def read_json(name: str) -> Any:
             raise fault from error
         reason = "too deep" if isinstance(error, RecursionError) else str(error)
         raise InputError(f"{name}: not a JSON file ({reason[:200]})") from None
-
-
-def read_rule(name: str) -> Any:
-    """Read a rule of evidence: one that comes with the package by its name, or a file."""
-    for shipped in resources.files("pu_noise_cli.evidence").iterdir():
-        if shipped.name == f"{name}.json":
-            return json.loads(shipped.read_text())
-    return read_json(name)
 
 
 # ---- Archives: a zip of plain arrays and a JSON header, nothing that executes
