@@ -334,7 +334,7 @@ def test_a_part_of_the_scores_takes_the_groups_of_all(tables, punoise, tmp_path)
     [
         (["--by", "none"], 3, "no column 'none' for --by"),
         (["--by", "gene", "--target-alpha", "0.1"], 2, "leave out --target-alpha"),
-        (["--by", "s"], 2, "that of the labels or the score"),
+        (["--by", "s"], 2, "has the labels or the score"),
         (["--by", "gene", "--alpha", "0.2", "--strict"], 0, ""),
     ],
 )
@@ -349,7 +349,7 @@ def test_what_run_takes(tables, punoise, tmp_path, more, code, said):
         ("estimate-prior", ["--by", "gene"], 2, "--by needs --groups-out"),
         ("estimate-prior", ["--groups-out", "g.tsv"], 2, "--groups-out goes with --by"),
         ("estimate-prior", ["--by", "x", "--groups-out", "g.tsv"], 3, "no column 'x' for --by"),
-        ("estimate-prior", ["--by", "set", "--groups-out", "g.tsv"], 2, "that of the labels"),
+        ("estimate-prior", ["--by", "set", "--groups-out", "g.tsv"], 2, "has the labels"),
         ("posterior", ["--groups", "g.tsv"], 2, "--groups goes with --by"),
     ],
 )
@@ -376,7 +376,7 @@ def test_a_sketch_knows_of_no_groups(scores, punoise, tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda frame: frame[:-1], "has each once, and '(other)'"),
+        (lambda frame: frame[:-1], "has each group once, and '(other)'"),
         (lambda frame: pd.concat([frame, frame[:1]]), "has each group once"),
         (lambda frame: frame.assign(alpha=1.5), "within [0, 1]"),
         (lambda frame: frame.assign(alpha_low=np.nan), "within [0, 1]"),
