@@ -182,22 +182,10 @@ def _mark(folder: Path) -> None:
         raise UsageError(f"{mark}: is a directory; remove it")
     if not os.path.lexists(mark):  # else it may be anything, so it is not opened
         mark.touch()
-    _sync(folder)
 
 
 def _unmark(folder: Path) -> None:
-    _sync(folder)
     (folder / UNFINISHED).unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    """Let earlier renames reach the disk before later ones."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # not on every file system
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 # ---- The stage
