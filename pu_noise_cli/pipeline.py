@@ -35,9 +35,8 @@ from .prior.estimation import (
     needs_features,
     stated_prior,
 )
-from .proteomics.levels import PSMS, WriteMatchPosteriors, calibrated, roll_up, write_levels
+from .proteomics.levels import PSMS, WriteMatchPosteriors, calibrate_matches, roll_up, write_levels
 from .proteomics.matches import (
-    COUNTING,
     Confidence,
     Matches,
     ScoredMatches,
@@ -307,7 +306,8 @@ def _run(
     analysis = analyse(rows, settings.request, engine, scores, model, digests=True)
     prior, sketch = analysis.prior, analysis.sketch
     write_json(str(folder / "prior.json"), prior.to_json())
-    calibration = calibrated(prior, sketch)
+    sketch, shares, _ = shares_for(prior, sketch)
+    calibration = calibrate_matches(prior, sketch, shares)
     copies = _copies(rows, analysis, settings, engine)
     if copies is not None:
         calibration = replace(calibration, notices=(*calibration.notices, *copies.notices))
@@ -318,7 +318,9 @@ def _run(
         further["evidence"] = strengths(thresholds.graded, *held.lr)
     target_alpha = settings.target_alpha
     columns = posterior_columns(calibration, target_alpha=target_alpha, further=further)
-    rolled_up = _roll_up(analysis, calibration, settings.request)
+    rolled_up: Mapping[str, Confidence] = {}
+    if analysis.matches is not None:
+        rolled_up = roll_up(analysis.matches, calibration, prior, settings.request.estimation)
     scored = Scores.open(scores).rows
     by_group = _by_group(scored, calibration, held, settings, engine)
     step = WritePosteriors(sketch, columns, calibration.label_sign)
@@ -364,15 +366,6 @@ def _run(
     p = columns["posterior"]
     groups = None if by_group is None else by_group.groups
     return RunOutput(analysis, calibration, p, thresholds, rolled_up, groups)
-
-
-def _roll_up(
-    analysis: Analysis, calibration: Calibration, request: Request
-) -> Mapping[str, Confidence]:
-    if analysis.matches is None:
-        return {}
-    method = request.method if request.stated is None else COUNTING
-    return roll_up(analysis.matches, calibration, method, request.estimation)
 
 
 def _by_group(

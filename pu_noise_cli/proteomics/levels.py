@@ -14,7 +14,7 @@ from ..errors import InputError, option
 from ..numerics import FloatArray
 from ..posterior.calibration import Calibration, calibrate
 from ..posterior.table import Columns, WritePosteriors
-from ..prior.base import Settings
+from ..prior.base import ESTIMATORS, Settings, Shares
 from ..prior.document import Prior, shares_for
 from ..prior.estimation import estimate_prior
 from ..score.sketch import Sketch
@@ -30,13 +30,12 @@ PERCOLATOR_COLUMNS = ("PSMId", "score", "q-value", "posterior_error_prob", "pept
 MATCH_COLUMNS = ("pep", "q_value")  # of POSTERIOR; null if a match is not the best of its spectrum
 
 
-def calibrated(prior: Prior, sketch: Sketch) -> Calibration:
-    """The calibration of the scores of matches: smooth where decoys were counted.
+def calibrate_matches(prior: Prior, sketch: Sketch, shares: Shares) -> Calibration:
+    """Calibrate the scores of the best matches: smoothly if decoys were counted.
 
     The number of decoys near a score says how many targets are wrong there, whatever α is: PEPs
     are not scaled, and average to α only as nearly as a smooth curve can.
     """
-    sketch, shares, _ = shares_for(prior, sketch)
     if prior.method != COUNTING:
         return calibrate(sketch, shares)
     smooth = calibrate(sketch, replace(shares, draws=(), from_these_rows=False), smooth=True)
@@ -45,13 +44,20 @@ def calibrated(prior: Prior, sketch: Sketch) -> Calibration:
 
 
 def roll_up(
-    matches: Matches, calibration: Calibration, method: str, settings: Settings
+    matches: Matches, calibration: Calibration, prior: Prior, settings: Settings | None = None
 ) -> dict[str, Confidence]:
     """PEPs and q-values of the best matches, and of the peptides and proteins that have keys.
 
-    Each level has a prior of its own, by the given method: the best of many wrong matches seldom
-    has a low score.
+    Each level has a prior of its own, by the method of the prior of matches: the best of many wrong
+    matches seldom has a low score.
+
+    Parameters
+    ----------
+    settings
+        Those of the prior; by default its beta and seed. Counting decoys needs no others.
     """
+    settings = settings or Settings(beta=prior.beta, seed=prior.seed)
+    method = prior.method if prior.method in ESTIMATORS else COUNTING  # alpha may be stated
     levels = {PSMS: Confidence(matches, calibration)}
     for level, key in ROLLED_UP.items():
         if key not in matches.keys:
@@ -63,9 +69,9 @@ def roll_up(
                 f"{level}: the best match of each is a {kind}, so wrong ones cannot be counted; do "
                 f"decoys have {level} with names of their own in {option(f'{key}_column')}?"
             )
-        sketch = best.sketch()
-        prior = estimate_prior(sketch, method, settings, best_only=True)
-        levels[level] = Confidence(best, calibrated(prior, sketch))
+        own = estimate_prior(best.sketch(), method, settings, best_only=True)
+        sketch, shares, _ = shares_for(own, best.sketch())
+        levels[level] = Confidence(best, calibrate_matches(own, sketch, shares))
     return levels
 
 
