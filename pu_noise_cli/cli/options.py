@@ -721,6 +721,7 @@ class TableOptions(
 
 def _methods() -> Iterable[str]:
     from ..prior.base import ESTIMATORS
+    from ..proteomics import matches  # noqa: F401  (registers a method)
 
     return [*ESTIMATORS, "all"]
 
