@@ -30,7 +30,7 @@ from pu_noise_cli.numerics import FloatArray
 from pu_noise_cli.posterior.bounds import GroupCopies, bounds
 from pu_noise_cli.posterior.calibration import calibrate
 from pu_noise_cli.prior.base import Settings, Shares
-from pu_noise_cli.prior.belief import PURITY, purity_asked
+from pu_noise_cli.prior.belief import PURITY, effective_purity
 from pu_noise_cli.prior.document import shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.sketch import Sketch
@@ -109,7 +109,7 @@ def of_belief(seed: int, known: bool, index: int) -> Found:
     found = judged(
         sketch, shares, problem.alpha, classes.positives[cells], classes.negatives[cells]
     )
-    pure = problem.purity >= purity_asked(PURITY, sketch)
+    pure = problem.purity >= effective_purity(PURITY, sketch)
     return found | {"counts": float(known or pure)}
 
 

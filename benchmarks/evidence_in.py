@@ -150,7 +150,7 @@ def informed(
         ("without", Sketch.from_samples(labeled, unlabeled)),
         ("with", Sketch.from_samples(labeled, unlabeled, negatives)),
     ):
-        evidence = Evidence.of(sketch)
+        evidence = Evidence.from_sketch(sketch)
         for of, known in ((name, None), (f"{name}, β", beta)):  # as `auto` does it
             belief, _, _ = believe(sketch, Settings(beta=known), evidence)
             (low, high), _ = belief.interval(LEVEL)
@@ -161,7 +161,7 @@ def informed(
 
 
 def warned(*scores: np.ndarray) -> bool:
-    return bool(Mixture.of(Sketch.from_samples(*scores)).notices())
+    return bool(Mixture.from_sketch(Sketch.from_samples(*scores)).notices())
 
 
 def with_negatives(

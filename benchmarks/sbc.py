@@ -24,7 +24,7 @@ import simulator
 from accuracy import FAMILIES, left_out, markdown
 
 from pu_noise_cli.prior.base import ESTIMATORS, Settings
-from pu_noise_cli.prior.belief import PURITY, purity_asked
+from pu_noise_cli.prior.belief import PURITY, effective_purity
 from pu_noise_cli.prior.bound import limits
 
 STRATA = {
@@ -86,7 +86,7 @@ def one(seed: int, index: int) -> dict[str, float]:
     found = {
         "alpha": problem.alpha,
         "beta": problem.beta,
-        "pure": problem.purity >= purity_asked(default, sketch),
+        "pure": problem.purity >= effective_purity(default, sketch),
         "AUC": sketch.auc,
         "labeled": sketch.n_labeled,
         "unlabeled": sketch.n_unlabeled,

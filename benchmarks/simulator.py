@@ -18,7 +18,7 @@ from scipy import ndimage, special, stats
 
 from pu_noise_cli.prior.belief import (
     DEFAULT,
-    LEAST_EXCESS,
+    MIN_EXCESS,
     SIMULATED,
     SMALL_ALPHA,
     SharePrior,
@@ -120,7 +120,7 @@ def draw_shares(rng: Rng, prior: SharePrior = DEFAULT) -> tuple[float, float]:
             alpha = 1 - rng.random() ** (1 / (1 + prior.fall))
         piece = rng.choice(len(prior.beta), p=[share for share, _, _ in prior.beta])
         beta = rng.uniform(*prior.beta[piece][1:])
-        if beta - alpha >= LEAST_EXCESS:
+        if beta - alpha >= MIN_EXCESS:
             return float(alpha), float(beta)
 
 

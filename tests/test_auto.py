@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import normals
 
-from pu_noise_cli.prior.auto import WEIGHTS, summarise
+from pu_noise_cli.prior.auto import WEIGHTS, summarize
 from pu_noise_cli.prior.base import ESTIMATORS, Estimate, Settings
 from pu_noise_cli.score.sketch import Sketch
 
@@ -124,7 +124,7 @@ ODD = {
 @pytest.mark.parametrize(("labeled", "unlabeled"), ODD.values(), ids=ODD.keys())
 def test_odd_input_gives_finite_shares(labeled, unlabeled, beta):
     sketch = Sketch.from_samples(labeled, unlabeled)
-    assert np.isfinite(summarise(sketch)).all()
+    assert np.isfinite(summarize(sketch)).all()
     estimate = auto(sketch, Settings(beta=beta))
     low, high = estimate.alpha_ci
     assert 0 <= low <= estimate.alpha <= high <= 1

@@ -55,7 +55,7 @@ def test_one_is_a_value_of_its_own():
 
 
 def test_draws_are_joint_and_always_the_same():
-    tilted = bell().given(np.exp(300 * (bell().alpha[:, None] - 0.3) * (bell().beta - 0.8)))
+    tilted = bell().times(np.exp(300 * (bell().alpha[:, None] - 0.3) * (bell().beta - 0.8)))
     draws = np.array(tilted.draws(2000))
     assert tilted.draws(2000) == tilted.draws(2000)
     alpha, beta = tilted.alpha[:, None], tilted.beta
@@ -68,10 +68,10 @@ def test_draws_are_joint_and_always_the_same():
 def test_evidence_multiplies_in():
     belief = bell()
     likelihood = belief.alpha[:, None] ** 30 * (1 - belief.alpha[:, None]) ** 20
-    updated = belief.given(likelihood)
+    updated = belief.times(likelihood)
     assert belief.means[0] < updated.means[0] < 0.6
     assert updated.mass.sum() == pytest.approx(1)
-    assert updated.given(1 / likelihood).means == pytest.approx(belief.means)
+    assert updated.times(1 / likelihood).means == pytest.approx(belief.means)
 
 
 def test_ranges_hold_all_that_is_left():
@@ -80,7 +80,7 @@ def test_ranges_hold_all_that_is_left():
     for values, (low, high) in zip(draws.T, ((0.32, 0.37), (0.801, 0.802)), strict=True):
         assert low <= values.min() <= values.max() <= high
     assert 0.32 < belief.means[0] < 0.37
-    assert bell().agreeing(bell().within((0.3, 1), (0, 1))) == pytest.approx(0.5, abs=0.02)
+    assert bell().mass_of(bell().within((0.3, 1), (0, 1))) == pytest.approx(0.5, abs=0.02)
 
 
 # The prior

@@ -90,7 +90,9 @@ def test_many_rows_give_a_sharp_share():
 
 @pytest.mark.parametrize(("shift", "fires"), [(0, (0, 4)), (-0.5, (16, 20)), (0.5, (16, 20))])
 def test_negatives_that_are_not_typical_are_told(shift, fires):
-    told = sum(bool(Mixture.of(three(seed, 0.2, 0.9, 500, shift)).notices()) for seed in range(20))
+    told = sum(
+        bool(Mixture.from_sketch(three(seed, 0.2, 0.9, 500, shift)).notices()) for seed in range(20)
+    )
     assert fires[0] <= told <= fires[1]
 
 
@@ -100,7 +102,7 @@ def test_negatives_may_fit_the_unlabeled_rows_to_the_last_digit(seed):
     negative = rng.integers(6, size=100).astype(float)
     labeled = rng.integers(2, 8, size=60).astype(float)
     sketch = Sketch.from_samples(labeled, np.repeat(negative, 3), negative)
-    assert Mixture.of(sketch).notices() == ()
+    assert Mixture.from_sketch(sketch).notices() == ()
 
 
 def test_a_method_that_cannot_use_them_says_so():
@@ -117,7 +119,7 @@ def test_a_method_that_cannot_use_them_says_so():
 
 def test_the_warning_names_the_set_that_departs():
     """Of a few negatives the fit makes what it needs: they depart from it, and many others not."""
-    (notice,) = Mixture.of(three(1, 0.2, 1.0, n_negative=60, shift=-1)).notices()
+    (notice,) = Mixture.from_sketch(three(1, 0.2, 1.0, n_negative=60, shift=-1)).notices()
     found = re.search(r"there are (\d+) (\w+) rows, \w+ than the (\d+) expected", notice.message)
     seen, due = float(found[1]), float(found[3])
     assert found[2] == "negative"

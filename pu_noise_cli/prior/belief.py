@@ -1,11 +1,9 @@
-"""What is believed of α and β together: a distribution on a grid that other evidence multiplies.
+"""The belief in α and β: a joint distribution on a grid, its prior, and what the user may add.
 
-What `auto` assumes of α and β before it sees the scores: a prior, and what the user may add.
-
-The prior, in words: positives are the fewer, with a density of α that falls as (1-α)², and one time
-in five α is small, evenly spread over orders of magnitude from .001 to .3; β is exactly 1 three
-times in ten, above .9 as often again, and hardly ever below a half; and β is at least .05 above α.
-So α is below .05 with probability .26, above .3 with .26, and has its median at .15.
+The prior of `auto`, in words: positives are the minority, with a density of α that falls as (1-α)²,
+and one time in five α is small, spread evenly over orders of magnitude from .001 to .3; β is
+exactly 1 three times in ten, above .9 as often again, and rarely below a half; and β is at least
+.05 above α. So α is below .05 with probability .26, above .3 with .26, and has its median at .15.
 """
 
 from __future__ import annotations
@@ -23,44 +21,51 @@ from .document import AlphaPrior, Assumptions, BetaPiece
 
 Range = tuple[float, float]
 
-FLAT = 64  # nodes either way of a flat belief
-GOLDEN = (np.sqrt(5) - 1) / 2  # its multiples modulo 1 fill [0, 1] evenly, however many there are
+FLAT_NODES = 64  # of a flat belief, in each direction
+GOLDEN = (np.sqrt(5) - 1) / 2  # any number of its multiples modulo 1 fills [0, 1] evenly
+SMALL_ALPHA = (0.001, 0.3)
+POINTS = 400  # at which the prior is summed, in each piece of α and of β
+MIN_EXCESS = 0.05  # of β over α
+FULL_AUC = 0.6  # of labeled against unlabeled rows; below it, less purity is assumed
+PURITY = 0.3  # the default for the top
+TOP = 0.2  # the fraction of the labeled rows that are the top
 
 
 @dataclass(frozen=True, eq=False)
 class Belief:
     """The joint distribution of α and β.
 
-    The mass of a node is spread evenly over its cell, which reaches half-way to its neighbours;
-    that of the first α reaches down to 0, and a last β of 1 is exactly 1.
+    The mass of a node is spread evenly over its cell, which extends halfway to its neighbors. The
+    cell of the first α extends to 0, and a last β of 1 is exactly 1.
     """
 
     alpha: FloatArray  # (k,), increasing
     beta: FloatArray  # (m,), increasing
     mass: FloatArray  # (k, m), at least 0, sums to 1
-    ranges: tuple[Range, Range] = ((0.0, 1.0), (0.0, 1.0))  # of α and β, all that is possible
+    ranges: tuple[Range, Range] = ((0.0, 1.0), (0.0, 1.0))  # of possible α and β
 
     @classmethod
     def flat(cls, alpha: Range, beta: Range) -> Belief:
-        """Nothing but the ranges is known, and that β is above α."""
-        alphas, betas = np.linspace(*alpha, FLAT), np.linspace(*beta, FLAT)
+        """The belief if only the ranges are known, and that β is above α."""
+        alphas, betas = np.linspace(*alpha, FLAT_NODES), np.linspace(*beta, FLAT_NODES)
         mass = (betas > alphas[:, None]) + 1e-9
         return cls(alphas, betas, mass / mass.sum(), (alpha, beta))
 
-    def agreeing(self, weight: FloatArray) -> float:
-        """The mass that a weight of each pair, shape (k, m), leaves."""
+    def mass_of(self, weight: FloatArray) -> float:
+        """The mass that remains after weighting each pair, shape (k, m)."""
         return float((self.mass * weight).sum())
 
-    def given(self, weight: FloatArray) -> Belief:
-        """The belief after evidence: each pair is multiplied by how likely it makes the evidence.
+    def times(self, weight: FloatArray) -> Belief:
+        """The belief after evidence.
 
-        A weight of shape (k, m), or one that broadcasts to it; it must leave some mass.
+        The weight is the likelihood of the evidence for each pair; it broadcasts to shape (k, m)
+        and must leave some mass.
         """
         mass = self.mass * weight
         return replace(self, mass=mass / mass.sum())
 
     def refined(self, parts: int) -> Belief:
-        """The same belief on cells of α cut into equal parts."""
+        """The same belief, with each cell of α cut into equal parts."""
         edges = self.alpha_edges
         at = (np.arange(parts) + 0.5) / parts
         alpha = (edges[:-1, None] + np.diff(edges)[:, None] * at).ravel()
@@ -72,12 +77,12 @@ class Belief:
         return _edges(self.alpha)
 
     def within(self, alpha: Range, beta: Range) -> FloatArray:
-        """How much of each cell is inside both ranges, shape (k, m)."""
+        """The fraction of each cell that is inside both ranges, shape (k, m)."""
         return _inside(self.alpha, *alpha)[:, None] * _inside(self.beta, *beta)
 
     def between(self, alpha: Range, beta: Range) -> Belief:
-        """The belief if α and β are known to be in these ranges, which must hold some mass."""
-        return replace(self.given(self.within(alpha, beta)), ranges=(alpha, beta))
+        """The belief if α and β are known to be in these ranges, which must have some mass."""
+        return replace(self.times(self.within(alpha, beta)), ranges=(alpha, beta))
 
     def alphas(self, levels: FloatArray) -> FloatArray:
         """Quantiles of α, shape (levels,)."""
@@ -94,13 +99,13 @@ class Belief:
         return float(alpha), float(np.clip(self.mass.sum(0) @ self.beta, *self.ranges[1]))
 
     def interval(self, level: float) -> tuple[Range, Range]:
-        """Intervals of α and of β that leave as much belief below as above them."""
+        """Intervals of α and of β with equal tails."""
         tails = np.array([(1 - level) / 2, (1 + level) / 2])
         alphas, betas = self.alphas(tails), self.betas(tails)
         return (float(alphas[0]), float(alphas[1])), (float(betas[0]), float(betas[1]))
 
     def draws(self, n: int) -> tuple[tuple[float, float], ...]:
-        """Equally likely pairs of α and β, always the same: α at even quantiles, in order."""
+        """Equally likely pairs of α and β, the same each time: α at even quantiles, in order."""
         levels = (np.arange(n) + 0.5) / n
         alpha = self.alphas(levels)
         cells = np.searchsorted(np.cumsum(self.mass.sum(1)), levels)
@@ -125,9 +130,9 @@ def _edges(nodes: FloatArray) -> FloatArray:
 
 
 def _inside(nodes: FloatArray, low: float, high: float) -> FloatArray:
-    """How much of each node's cell is between two shares, shape (nodes,).
+    """The fraction of each node's cell that is between two values, shape (nodes,).
 
-    All of a cell without width, or with one single share that is allowed, if that is inside.
+    It is all or nothing for a cell without width, and for a range of a single value.
     """
     edges = _edges(nodes)
     width = np.diff(edges)
@@ -137,27 +142,19 @@ def _inside(nodes: FloatArray, low: float, high: float) -> FloatArray:
 
 
 def _quantiles(nodes: FloatArray, mass: FloatArray, levels: FloatArray | float) -> FloatArray:
-    """Quantiles of masses at nodes, spread over their cells, of the levels' shape."""
+    """Quantiles of masses at nodes, spread over their cells; shape of the levels."""
     cdf = np.append(0.0, np.cumsum(mass) / mass.sum())
     return np.asarray(np.interp(levels, cdf, _edges(nodes)))
 
 
-SMALL_ALPHA = (0.001, 0.3)
-POINTS = 400  # of each piece of α and of β at which the prior is summed
-LEAST_EXCESS = 0.05  # of β over α
-FULL_AUC = 0.6  # of labeled against unlabeled rows, below which less purity is assumed
-PURITY = 0.3  # of the top, by default
-TOP = 0.2  # of the labeled rows, the best-scoring
-
-
 def top_cells(sketch: Sketch) -> NDArray[np.bool_]:
-    """Whether a cell has rows that score like the top fifth of the labeled ones, shape (cells,)."""
+    """Which cells have rows that score like the top fifth of the labeled rows, shape (cells,)."""
     above = np.cumsum(sketch.labeled[::-1])[::-1] - sketch.labeled
     return np.asarray(above < TOP * sketch.n_labeled)
 
 
 def top_ratio(sketch: Sketch) -> float:
-    """g / f over those rows; where no unlabeled row is among them, as if half a row were."""
+    """g / f over the top cells; with half an unlabeled row if there is none."""
     top = top_cells(sketch)
     labeled = sketch.labeled[top].sum() / sketch.n_labeled
     unlabeled = max(float(sketch.unlabeled[top].sum()), 0.5) / sketch.n_unlabeled
@@ -165,7 +162,7 @@ def top_ratio(sketch: Sketch) -> float:
 
 
 def top_purity(alpha: FloatArray, beta: FloatArray, ratio: float) -> FloatArray:
-    """The share of positives among the unlabeled rows where g / f is that ratio."""
+    """The fraction of the labeled class among unlabeled rows where g / f is that ratio."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(alpha * ((1 - alpha) * ratio - (1 - beta)) / (beta - alpha))
 
@@ -177,25 +174,25 @@ def hats(nodes: FloatArray, x: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class SharePrior:
-    """A prior of α and β; β is at least LEAST_EXCESS above α."""
+    """A prior of α and β, with β at least MIN_EXCESS above α."""
 
     small: float  # the probability that α is log-uniform over SMALL_ALPHA
     fall: float  # the power of 1-α to which it is likely otherwise
     beta: tuple[tuple[float, float, float], ...]  # probabilities, and ends of uniform pieces
-    turned: bool = False  # that of α is of one minus it
+    of_negatives: bool = False  # the labeled rows are negatives: the density is of 1 - α
 
     def mass(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
-        """On nodes of α and β, shape (k, m), by quadrature at quantiles of the pieces."""
+        """The mass on nodes of α and β, shape (k, m), by quadrature at quantiles of the pieces."""
         at = (np.arange(POINTS) + 0.5) / POINTS
         low, high = SMALL_ALPHA
         a = np.concatenate([low * (high / low) ** at, 1 - at ** (1 / (1 + self.fall))])
-        a = 1 - a if self.turned else a
+        a = 1 - a if self.of_negatives else a
         order = np.argsort(a)
         weight = np.repeat([self.small, 1 - self.small], POINTS)[:, None] * hats(alpha, a)
         up_to = np.cumsum(np.concatenate([np.zeros((1, len(alpha))), weight[order]]), axis=0)
         b = np.concatenate([start + (end - start) * at for _, start, end in self.beta])
         b_weight = np.repeat([share for share, _, _ in self.beta], POINTS)[:, None] * hats(beta, b)
-        excess = 0.0 if self.turned else LEAST_EXCESS
+        excess = 0.0 if self.of_negatives else MIN_EXCESS
         possible = np.searchsorted(a[order], b - excess, side="right")
         mass = np.einsum("bk,bm->km", up_to[possible], b_weight)
         return np.asarray(mass / mass.sum())
@@ -206,7 +203,7 @@ DEFAULT = SharePrior(
     fall=2.0,
     beta=((0.3, 1.0, 1.0), (0.3, 0.9, 1.0), (0.38, 0.5, 1.0), (0.02, 0.2, 0.5)),
 )
-# Of the simulations that the likelihood was learned from, which are to be found everywhere
+# The prior of the simulations that the networks learned from
 SIMULATED = SharePrior(
     small=0.3,
     fall=1.0,
@@ -214,10 +211,10 @@ SIMULATED = SharePrior(
 )
 
 
-def purity_asked(purity: float | None, sketch: Sketch) -> float:
-    """The least purity of the top that is assumed.
+def effective_purity(purity: float | None, sketch: Sketch) -> float:
+    """The least purity of the top to assume: less of it if the scores separate little.
 
-    Known negatives show what the assumption would have to stand in for.
+    By default it is 0 with known negatives, which show what it would otherwise stand for.
     """
     if purity is None:
         purity = 0.0 if sketch.n_negative else PURITY
@@ -229,7 +226,7 @@ def describe_purity(purity: float, labeled_class: LabeledClass) -> str:
     end = "bottom" if labeled_class == "negative" else "top"
     return (
         f"at least {purity:.2g} of the unlabeled rows that score like the {end} fifth of the "
-        f"labeled ones are {labeled_class}"
+        f"labeled rows are {labeled_class}"
     )
 
 

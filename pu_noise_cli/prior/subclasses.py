@@ -275,7 +275,7 @@ def _parts(tables: Tables, ratios: Ratios, number: int, rng: np.random.Generator
 
 def _part(tables: Tables, ratios: Ratios, members: BoolArray) -> Part:
     sketch = Sketch.from_samples(*ratios.of(members))
-    evidence = Evidence.of(sketch)
+    evidence = Evidence.from_sketch(sketch)
     belief, _, _ = believe(sketch, CLEAN, evidence)
     return Part(float(members.sum() / tables.n_labeled), evidence.log_likelihood[:, -1], belief)
 

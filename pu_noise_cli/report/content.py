@@ -19,7 +19,7 @@ from ..posterior.calibration import Calibration, corrected_auc, posterior_at
 from ..posterior.groups import Groups
 from ..posterior.table import DoubtfulRow
 from ..prior.base import ESTIMATORS, Interval, Settings
-from ..prior.belief import purity_asked
+from ..prior.belief import effective_purity
 from ..prior.document import STATED, Prior
 from ..prior.estimation import CURVE_METHOD
 from ..prior.summary import LITTLE, Wording, certainty, is_contradicted, lower_end
@@ -428,7 +428,7 @@ def _sensitivity(prior: Prior, calibration: Calibration) -> Sensitivity | None:
         sketch = sketch.mirrored()
     # where scores separate little, less is assumed than is stated
     by_purity = {
-        purity_asked(purity, sketch): (lower_end((low, high)), high)
+        effective_purity(purity, sketch): (lower_end((low, high)), high)
         for purity, low, high in assumed.sensitivity
     }
     if len(by_purity) < MIN_PURITIES:
