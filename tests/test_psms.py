@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import call_quietly
 
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.proteomics import pin as pin_tables
@@ -96,7 +98,7 @@ def test_what_is_wrong_with_a_pin_file_is_said(punoise, tmp_path):
     odd[5] = odd[5].replace("\t-1\t", "\t2\t").replace("\t1\t", "\t2\t", 1)
     assert "column Label has '2' in row 4" in refused(odd)
     short = [*lines[:6], "s\t1\t2", *lines[6:]]
-    assert "row 5 has 3 values where the header names 10 columns" in refused(short)
+    assert "row 5 has 3 values" in refused(short)
     assert "decoys (Label -1): 0 labeled rows" in refused([x for x in lines if "\t-1\t" not in x])
     without = [lines[0].replace("ScanNr", "Scan"), *lines[2:]]
     assert "no column ScanNr" in refused(without)
@@ -120,17 +122,22 @@ def test_pins_are_known_by_name_or_by_option(pin, punoise, tmp_path):
 # A run
 
 
-@pytest.fixture
-def ran(pin, punoise, tmp_path):
-    result = punoise("run", "--table", pin, "--out-dir", tmp_path / "out")
-    lines = (tmp_path / "out" / "psms.tsv").read_text().splitlines()
+@pytest.fixture(scope="session")
+def ran(shared) -> tuple[Path, pd.DataFrame]:
+    """What a run writes of the matches, and its table of them."""
+
+    def fill(folder: Path) -> None:
+        (folder / "psms.pin").write_text("\n".join(pin_lines()) + "\n")
+        call_quietly("run", "--table", folder / "psms.pin", "--out-dir", folder / "out")
+
+    out = shared("psms", fill) / "out"
+    lines = (out / "psms.tsv").read_text().splitlines()
     psms = pd.DataFrame([line.split("\t", 5) for line in lines[1:]], columns=lines[0].split("\t"))
-    numbers = dict.fromkeys(COLUMNS[1:4], float)
-    return result, tmp_path / "out", psms.astype(numbers)
+    return out, psms.astype(dict.fromkeys(COLUMNS[1:4], float))
 
 
 def test_a_report_of_a_run_on_matches_has_the_warnings_of_the_run(ran, punoise, tmp_path):
-    _, out, _ = ran
+    out, _ = ran
     files = {name: out / f"{name}.parquet" for name in ("scores", "posterior")}
     given = [word for name, file in files.items() for word in (f"--{name}", file)]
     prior, page = out / "prior.json", tmp_path / "r.html"
@@ -139,7 +146,7 @@ def test_a_report_of_a_run_on_matches_has_the_warnings_of_the_run(ran, punoise, 
 
 
 def test_new_matches_have_the_ids_of_the_file(ran, punoise, pin, tmp_path):
-    _, out, _ = ran
+    out, _ = ran
     scores = tmp_path / "new.tsv"
     punoise("score", "--model", out / "model.punoise", "--table", pin, "--out", scores)
     known = pd.read_parquet(out / "scores.parquet").id
@@ -147,7 +154,7 @@ def test_new_matches_have_the_ids_of_the_file(ran, punoise, pin, tmp_path):
 
 
 def test_a_lab_types_one_command(ran, punoise, pin, tmp_path):
-    result, out, psms = ran
+    out, psms = ran
     posterior = pd.read_parquet(out / "posterior.parquet")
     prior = json.loads((out / "prior.json").read_text())
     assert list(psms.columns) == COLUMNS
@@ -170,15 +177,15 @@ def test_a_lab_types_one_command(ran, punoise, pin, tmp_path):
     accepted = psms["q-value"] <= 0.01
     assert accepted.sum() > 500
     assert (scan[accepted] % 2 == 0).mean() > 0.97  # the correct ones, not their opposite
-    assert f"psms   {accepted.sum()} at a q-value of at most 0.01" in result.err
     assert psms["proteinIds"].str.split("\t").str.len().max() == 3  # as Percolator has them
-    punoise("run", "--table", pin, "--out-dir", tmp_path / "again", "--threads", 2)
+    result = punoise("run", "--table", pin, "--out-dir", tmp_path / "again", "--threads", 2)
+    assert re.search(rf"psms\s+{accepted.sum()} at", result.err)
     for name in ("psms.tsv", "peptides.tsv", "posterior.parquet"):
         assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes()
 
 
 def test_peptides_have_their_ownq_values(ran):
-    _, out, psms = ran
+    out, psms = ran
     lines = [line.split("\t", 5) for line in (out / "peptides.tsv").read_text().splitlines()]
     peptides = pd.DataFrame(lines[1:], columns=lines[0]).set_index("peptide")
     best = psms.sort_values("score").drop_duplicates("peptide", keep="last").set_index("peptide")
@@ -199,7 +206,7 @@ def test_decoys_without_proteins_of_their_own_are_bad_input(punoise, tmp_path):
 
 
 def test_other_tables_of_matches_give_the_same(ran, punoise, tmp_path):
-    _, out, _ = ran
+    out, _ = ran
     fields = [line.split("\t", 9) for line in pin_lines()]
     table = pd.DataFrame(fields[2:], columns=fields[0])
     table["Label"] = (table["Label"] == "-1").astype(int)

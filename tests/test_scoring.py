@@ -1,34 +1,45 @@
-"""From tables to honest scores: sampling, groups, leaks, model files, and odd feature tables."""
+"""From tables to honest scores: sampling, groups, leaks, stored models, odd feature tables."""
 
-import io
+from __future__ import annotations
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import roc_auc_score
 
-from pu_noise_cli.errors import EstimationError, InputError
-from pu_noise_cli.pipeline import transform
-from pu_noise_cli.scale.engine import Engine, Local
-from pu_noise_cli.score.model import StoredModel, load_model, save_model
-from pu_noise_cli.score.training import Trained, TransformSettings
-from pu_noise_cli.tables.reading import open_table
-from pu_noise_cli.tables.rows import Rows
+import pu_noise_cli
+
+FAST = ("--classifier", "logistic")
 
 
-def rows_of(tmp_path, labeled: pd.DataFrame, unlabeled: pd.DataFrame, **roles) -> Rows:
-    for frame, name in ((labeled, "l"), (unlabeled, "u")):
-        frame.to_parquet(tmp_path / f"{name}.parquet")
-    tables = [open_table(str(tmp_path / f"{name}.parquet")) for name in ("l", "u")]
-    return Rows.from_tables(tables, **roles)
+def write(folder, labeled: pd.DataFrame, unlabeled: pd.DataFrame) -> list[object]:
+    """Options that name the two tables."""
+    folder.mkdir(exist_ok=True)
+    options = []
+    for name, frame in (("labeled", labeled), ("unlabeled", unlabeled)):
+        frame.to_parquet(folder / f"{name}.parquet", index=False)
+        options += [f"--{name}", folder / f"{name}.parquet"]
+    return options
 
 
-def auc(rows: Rows, **settings) -> float:
-    scored, _ = transform(rows, TransformSettings("logistic", **settings), Engine(Local(1)))
-    return scored.sketch.auc
+@pytest.fixture
+def scores_of(punoise, tmp_path):
+    """A function that transforms tables; gives what it wrote."""
+
+    def call(*options: object) -> pd.DataFrame:
+        punoise("transform", *options, "--out", tmp_path / "scores.parquet")
+        return pd.read_parquet(tmp_path / "scores.parquet")
+
+    return call
 
 
-def trained_on(rows: Rows, settings: TransformSettings) -> Trained:
-    return transform(rows, settings, Engine(Local(1)))[1]
+def auc(scores: pd.DataFrame) -> float:
+    return roc_auc_score(scores["set"] == "labeled", scores["score"])
+
+
+def plain(n: int, shift: float, seed: int, d: int = 4) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(rng.normal(shift, 1, (n, d)), columns=[f"x{i}" for i in range(d)])
 
 
 def grouped(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -42,71 +53,73 @@ def grouped(seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     return frame[group < 20], frame[group >= 20]
 
 
-@pytest.mark.parametrize("max_train_rows", [100_000, 600])
-def test_groups_do_not_leak_even_where_rows_are_sampled(max_train_rows, tmp_path):
-    with_groups = rows_of(tmp_path, *grouped(), group_column="family")
-    assert auc(with_groups, max_train_rows=max_train_rows) < 0.6
-    without = Rows.from_tables(with_groups.tables, drop=["family"])
-    assert auc(without, max_train_rows=max_train_rows) > 0.8
+# ---- Groups
 
 
-def test_where_rows_are_sampled_three_groups_must_be_labeled(tmp_path):
+@pytest.mark.parametrize("rows", [100_000, 600])
+def test_groups_do_not_leak_even_where_rows_are_sampled(rows, scores_of, tmp_path):
+    tables = [*write(tmp_path, *grouped()), *FAST, "--max-train-rows", rows]
+    assert auc(scores_of(*tables, "--group-column", "family")) < 0.6
+    assert auc(scores_of(*tables, "--drop-columns", "family")) > 0.8
+
+
+def test_where_rows_are_sampled_three_groups_must_be_labeled(punoise, tmp_path):
     labeled, unlabeled = grouped()
-    rows = rows_of(tmp_path, labeled.head(80), unlabeled, group_column="family")
-    with pytest.raises(EstimationError, match="2 groups hold labeled rows"):
-        auc(rows, max_train_rows=400)
+    tables = write(tmp_path, labeled.head(80), unlabeled)
+    options = (*FAST, "--group-column", "family", "--max-train-rows", 400)
+    assert "2 groups" in punoise("estimate-prior", *tables, *options, expect=4).err
 
 
-@pytest.mark.parametrize("max_train_rows", [100_000, 600])
-def test_a_row_without_a_group_is_named(max_train_rows, tmp_path):
+@pytest.mark.parametrize("rows", [100_000, 600])
+def test_a_row_without_a_group_is_named(rows, punoise, tmp_path):
     labeled, unlabeled = grouped()
     unlabeled = unlabeled.assign(family=unlabeled["family"].where(np.arange(len(unlabeled)) != 700))
-    rows = rows_of(tmp_path, labeled, unlabeled, group_column="family")
-    with pytest.raises(InputError, match=r"u\.parquet: column 'family' is empty in row 701"):
-        auc(rows, max_train_rows=max_train_rows)
+    tables = write(tmp_path, labeled, unlabeled)
+    options = (*FAST, "--group-column", "family", "--max-train-rows", rows)
+    error = punoise("estimate-prior", *tables, *options, expect=3).err
+    for word in ("unlabeled.parquet", "'family'", "row 701"):
+        assert word in error
 
 
-def plain(n: int, shift: float, seed: int, d: int = 4) -> pd.DataFrame:
-    rng = np.random.default_rng(seed)
-    return pd.DataFrame(rng.normal(shift, 1, (n, d)), columns=[f"x{i}" for i in range(d)])
+# ---- Samples of rows
 
 
-def test_every_row_is_scored_though_few_are_trained_on(tmp_path):
-    rows = rows_of(tmp_path, plain(3000, 1.0, 1), plain(9000, 0.0, 2))
-    settings = TransformSettings("logistic", max_train_rows=1000)
-    trained = trained_on(rows, settings)
-    assert len(trained.scorer.places) == 1000
-    assert (trained.scorer.places[:, 0] == 0).sum() == 500
-    scores = np.concatenate([s for _, s in trained.scorer.score_all(rows, 1)])
-    assert len(scores) == 12_000
-    assert np.isfinite(scores).all()
-    assert auc(rows, max_train_rows=1000) == pytest.approx(auc(rows), abs=0.02)
+def test_every_row_is_scored_though_few_are_trained_on(scores_of, tmp_path):
+    tables = write(tmp_path, plain(3000, 1.0, 1), plain(9000, 0.0, 2))
+    few = scores_of(*tables, *FAST, "--max-train-rows", 1000)
+    assert len(few) == 12_000
+    assert np.isfinite(few["score"]).all()
+    assert auc(few) == pytest.approx(auc(scores_of(*tables, *FAST)), abs=0.02)
 
 
-def test_the_sample_depends_on_the_seed_alone(tmp_path):
-    rows = rows_of(tmp_path, plain(3000, 1.0, 1), plain(9000, 0.0, 2))
-    settings = [TransformSettings("logistic", max_train_rows=500, seed=s) for s in (0, 0, 1)]
-    places = [trained_on(rows, one).scorer.places for one in settings]
-    assert np.array_equal(places[0], places[1])
-    assert not np.array_equal(places[0], places[2])
+def test_the_sample_depends_on_the_seed_alone(scores_of, tmp_path):
+    tables = write(tmp_path, plain(3000, 1.0, 1), plain(9000, 0.0, 2))
+    once, again, other = (
+        scores_of(*tables, *FAST, "--max-train-rows", 500, "--seed", seed) for seed in (0, 0, 1)
+    )
+    assert once.equals(again)
+    assert not once.equals(other)
 
 
-def test_the_order_of_rows_does_not_matter_much(tmp_path):
+def test_the_order_of_rows_does_not_matter_much(scores_of, tmp_path):
     labeled, unlabeled = plain(400, 1.0, 1), plain(1200, 0.0, 2)
-    (tmp_path / "other").mkdir()
-    shuffled = rows_of(tmp_path / "other", labeled[::-1], unlabeled.sample(frac=1, random_state=0))
-    assert auc(rows_of(tmp_path, labeled, unlabeled)) == pytest.approx(auc(shuffled), abs=0.01)
+    shuffled = write(tmp_path / "other", labeled[::-1], unlabeled.sample(frac=1, random_state=0))
+    in_order = write(tmp_path, labeled, unlabeled)
+    aucs = [auc(scores_of(*tables, *FAST)) for tables in (in_order, shuffled)]
+    assert aucs[0] == pytest.approx(aucs[1], abs=0.01)
 
 
-def test_a_column_that_gives_the_label_away_is_named(tmp_path):
+def test_a_column_that_gives_the_label_away_is_named(punoise, tmp_path):
     labeled, unlabeled = plain(100, 0.5, 1), plain(300, 0.0, 2)
-    rows = rows_of(tmp_path, labeled.assign(run=7.0), unlabeled.assign(run=3.0))
-    trained = trained_on(rows, TransformSettings("logistic"))
-    assert [n.code for n in trained.notices] == ["leaking-column"]
-    assert "'run'" in trained.notices[0].message
-    rows = rows_of(tmp_path, labeled, unlabeled)
-    assert trained_on(rows, TransformSettings("logistic")).notices == ()
+    tables = write(tmp_path, labeled.assign(run=7.0), unlabeled.assign(run=3.0))
+    warnings = punoise("estimate-prior", *tables, *FAST).prior["warnings"]
+    (leak,) = [warning for warning in warnings if warning["code"] == "leaking-column"]
+    assert "'run'" in leak["message"]
+    warnings = punoise("estimate-prior", *write(tmp_path, labeled, unlabeled), *FAST).prior
+    assert "leaking-column" not in [warning["code"] for warning in warnings["warnings"]]
 
+
+# ---- Features and models
 
 ODD = {
     "scales": lambda f: f * [1e-12, 1e12, 1e300, 1e-300],
@@ -121,37 +134,43 @@ ODD = {
 
 @pytest.mark.parametrize("classifier", ["networks", "logistic"])
 @pytest.mark.parametrize("case", ODD)
-def test_odd_features_are_taken(case, classifier, tmp_path):
-    rows = rows_of(tmp_path, ODD[case](plain(150, 1.0, 1)), ODD[case](plain(350, 0.0, 2)))
-    scored, _ = transform(rows, TransformSettings(classifier), Engine(Local(1)))
-    assert scored.sketch.auc > 0.75
-    assert (scored.sketch.scores >= 0).all()
-    assert (scored.sketch.scores <= 1).all()
+def test_odd_features_are_taken(case, classifier, scores_of, tmp_path):
+    tables = write(tmp_path, ODD[case](plain(150, 1.0, 1)), ODD[case](plain(350, 0.0, 2)))
+    scores = scores_of(*tables, "--classifier", classifier)
+    assert auc(scores) > 0.75
+    assert scores["score"].between(0, 1).all()
 
 
 @pytest.mark.parametrize("classifier", ["networks", "logistic"])
-def test_a_stored_model_scores_as_the_model_did(classifier, tmp_path):
+def test_a_stored_model_scores_as_the_model_did(classifier, punoise, tmp_path):
     labeled = plain(120, 1.0, 1).assign(k=["a", "b", None] * 40)
     unlabeled = plain(240, 0.0, 2).assign(k=["a", "b", "c"] * 80)
-    rows = rows_of(tmp_path, labeled, unlabeled)
-    scored, trained = transform(rows, TransformSettings(classifier), Engine(Local(1)))
-    files = [io.BytesIO(), io.BytesIO()]
-    for file in files:
-        save_model(StoredModel(trained.model, scored.sketch), file)
-    assert files[0].getvalue() == files[1].getvalue()
-    files[0].seek(0)
-    loaded = load_model("m", files[0])
-    assert np.array_equal(loaded.sketch.scores, scored.sketch.scores)
-    for chunk in rows.chunks(rows.features):
-        np.testing.assert_array_equal(loaded.model.score(chunk), trained.model.score(chunk))
+    tables = write(tmp_path, labeled, unlabeled)
+    models = [tmp_path / "one.punoise", tmp_path / "two.punoise"]
+    for model in models:
+        out = ("--out", tmp_path / "s.tsv", "--model-out", model)
+        punoise("transform", *tables, "--classifier", classifier, *out)
+    assert models[0].read_bytes() == models[1].read_bytes()
+    new = ("--table", tables[3], "--out", tmp_path / "new.parquet")
+    punoise("score", "--model", models[0], *new)
+    in_memory = pu_noise_cli.estimate(labeled, unlabeled, classifier=classifier).score(unlabeled)
+    stored = pd.read_parquet(tmp_path / "new.parquet")["score"]
+    np.testing.assert_array_equal(stored, in_memory["score"])
 
 
 @pytest.mark.parametrize("classifier", ["networks", "logistic"])
-def test_a_score_does_not_depend_on_how_the_table_is_cut(classifier, tmp_path):
-    rows = rows_of(tmp_path, plain(120, 1.0, 1, d=20), plain(300, 0.0, 2, d=20))
-    _, trained = transform(rows, TransformSettings(classifier), Engine(Local(1)))
-    features = np.random.default_rng(0).normal(size=(9000, 20)).astype(np.float32)
-    predict = trained.model.model.predict
-    for cut in (1, 7, 4095, 4097, 8191):
-        parts = [predict(features[:cut]), predict(features[cut:])]
-        np.testing.assert_array_equal(np.concatenate(parts), predict(features))
+def test_a_score_does_not_depend_on_how_the_table_is_cut(classifier, punoise, tmp_path):
+    tables = write(tmp_path, plain(120, 1.0, 1, d=20), plain(300, 0.0, 2, d=20))
+    model, out = tmp_path / "m.punoise", tmp_path / "out.parquet"
+    punoise("train", *tables, "--classifier", classifier, "--out", model)
+    rows = plain(9000, 0.5, 3, d=20)
+
+    def scored(part: pd.DataFrame) -> np.ndarray:
+        part.to_parquet(tmp_path / "part.parquet", index=False)
+        punoise("score", "--model", model, "--table", tmp_path / "part.parquet", "--out", out)
+        return pd.read_parquet(out)["score"].to_numpy()
+
+    whole = scored(rows)
+    for cut in (1, 4095, 4097):
+        parts = [scored(rows[:cut]), scored(rows[cut:])]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from pu_noise_cli.score.sketch import MAX_CELLS, Sketch, SketchBuilder, _on_grid
+from pu_noise_cli.score.sketch import MAX_CELLS, Sketch, SketchBuilder
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 samples = st.lists(finite, min_size=1, max_size=50).map(np.array)
@@ -26,15 +26,6 @@ def test_few_scores_are_kept_exactly(labeled, unlabeled):
     assert np.array_equal(sketch.scores, np.unique(both))
     assert np.array_equal(sketch.scores[sketch.cell_index(both)], both)
     assert (sketch.n_labeled, sketch.n_unlabeled) == (len(labeled), len(unlabeled))
-
-
-@given(samples, st.integers(0, 52), st.integers(0, 52))
-def test_grids_are_monotone_and_nested(scores, level, coarser):
-    scores, coarser = np.sort(scores), max(level, coarser)
-    on_fine = _on_grid(scores, level)
-    assert (np.diff(on_fine) >= 0).all()
-    assert (np.diff(_on_grid(scores, level, middle=True)) >= 0).all()
-    assert np.array_equal(_on_grid(on_fine, coarser), _on_grid(scores, coarser))
 
 
 @settings(max_examples=20, deadline=None)
@@ -71,8 +62,10 @@ def test_batches_add_up_to_the_bytes_of_the_whole(seed):
     assert whole.level > 0
     assert same(built, whole)
     assert built.edges.tobytes() == whole.edges.tobytes()  # which tell 0.0 from -0.0
-    cells = np.searchsorted(whole.edges, _on_grid(scores, whole.level))
-    assert np.array_equal(whole.cell_index(scores), cells)
+    cells = whole.cell_index(scores)
+    assert (np.diff(cells[np.argsort(scores, kind="stable")]) >= 0).all()
+    counts = np.bincount(cells, minlength=len(whole.edges))
+    assert np.array_equal(counts, whole.labeled + whole.unlabeled)
 
 
 def test_both_ends_are_resolved_alike():
