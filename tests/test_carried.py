@@ -99,9 +99,7 @@ def test_every_later_command_reads_ids_of_several_columns(tables, punoise, tmp_p
     source = ("--scores", scores, "--prior", prior)
     punoise("posterior", *source, "--fdr", 0.1, "--out", tmp_path / "posterior.tsv")
     punoise("performance", *source, "--out", tmp_path / "performance.json")
-    punoise(
-        "report", *source, "--posterior", tmp_path / "posterior.tsv", "--out", tmp_path / "r.html"
-    )
+    punoise("report", *source, "--out", tmp_path / "r.html")
     first = ":".join(rows.loc[rows["score_a"][:60].idxmin(), IDS])
     assert first in (tmp_path / "r.html").read_text()  # among the labels to check
     audit = tmp_path / "audit.tsv"
@@ -126,9 +124,9 @@ def test_known_negatives_are_neither_drawn_nor_in_the_way(tables, punoise, tmp_p
     given += ["--negatives", str(tmp_path / "negatives.parquet")]
     out, audit = tmp_path / "out", tmp_path / "audit.tsv"
     punoise("run", *given, *BY_IDS, "--out-dir", out)
-    scores, posterior = out / "scores.parquet", out / "posterior.parquet"
+    scores = out / "scores.parquet"
     source = ("--scores", scores, "--prior", out / "prior.json")
-    punoise("report", *source, "--posterior", posterior, "--out", tmp_path / "r.html")
+    punoise("report", *source, "--out", tmp_path / "r.html")
     punoise("audit", *source, "--rows", 200, "--labeled-rows", 60, "--out", audit)
     drawn = table(audit)
     sets = pd.read_parquet(scores)["set"]

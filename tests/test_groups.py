@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -170,20 +169,6 @@ def test_run_is_the_chain_of_single_commands(ran, tables, punoise, tmp_path):
     assert "Largest groups" in (out / "report.html").read_text()
 
 
-@pytest.mark.parametrize("form", ["parquet", "tsv"])
-def test_a_report_on_posteriors_by_group_is_of_all_rows_together(ran, punoise, tmp_path, form):
-    """They average to the groups' shares of positives, which is no reason to warn."""
-    out, page = ran / form, tmp_path / "r.html"
-    files = ("--scores", out / f"scores.{form}", "--prior", out / "prior.json", "--out", page)
-    without = punoise("report", *files).err
-    data = re.search(r'<script type="application/json"[^>]*>.*?</script>', page.read_text(), re.S)
-    assert punoise("report", *files, "--posterior", out / f"posterior.{form}").err == without
-    assert "posterior-mean-off" not in without
-    assert "those of each row's own group" in page.read_text()
-    assert data is not None
-    assert data[0] in page.read_text()
-
-
 def test_each_row_has_the_posterior_of_its_group(ran, tables, punoise, tmp_path):
     punoise("run", *tables, "--score-column", "s", "--out-dir", tmp_path / "whole")
     rows = pd.read_parquet(ran / "parquet" / "posterior.parquet")
@@ -323,9 +308,9 @@ def test_a_sketch_knows_of_no_groups(scores, punoise, tmp_path):
     ("change", "said"),
     [
         (lambda frame: frame[:-1], "(other)"),
-        (lambda frame: pd.concat([frame, frame[:1]]), "each once"),
-        (lambda frame: frame.assign(alpha=1.5), "are shares"),
-        (lambda frame: frame.assign(alpha_low=np.nan), "are shares"),
+        (lambda frame: pd.concat([frame, frame[:1]]), "once"),
+        (lambda frame: frame.assign(alpha=1.5), "alpha"),
+        (lambda frame: frame.assign(alpha_low=np.nan), "alpha"),
         (lambda frame: frame.drop(columns="shift"), "no column 'shift'"),
         (lambda frame: frame.assign(shift="far"), "'far'"),
     ],
@@ -338,6 +323,16 @@ def test_damaged_tables_of_groups_are_refused(scores, punoise, tmp_path, change,
     given = ("--scores", scores, "--alpha", "0.3", "--by", "id", "--out", tmp_path / "p.tsv")
     assert said in punoise("posterior", *given, "--groups", path, expect=3).err
     punoise("posterior", *given, "--groups", tmp_path / "g.tsv")
+
+
+def test_too_many_groups_are_an_error_that_asks_about_ids(punoise, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"s": rng.normal(size=40_000), "known": np.arange(40_000) < 500})
+    frame.assign(gene=frame.index).to_parquet(tmp_path / "t.parquet")
+    table = ("--table", tmp_path / "t.parquet", "--label-column", "known")
+    error = punoise("run", *table, *BY, "--out-dir", tmp_path / "out", expect=3).err
+    assert "'gene'" in error
+    assert "id" in error
 
 
 def test_rows_without_a_score_have_no_posterior_and_count_nowhere(punoise, tmp_path):

@@ -107,7 +107,7 @@ def test_every_later_command_copes(options, known_only, punoise, tmp_path):
     assert found.loc[gone].drop(columns=["id", "set"]).isna().all(axis=None)
     assert found.loc[~gone].drop(columns="posterior_labeled").notna().all(axis=None)
     page = tmp_path / "r.html"
-    punoise("report", *source, "--posterior", tmp_path / "p.tsv", "--out", page)
+    punoise("report", *source, "--out", page)
     performance = ("performance", "--prior", tmp_path / "prior.json", "--scores")
     assert punoise(*performance, scores).out == punoise(*performance, other).out
     punoise("audit", *source, "--rows", 300, "--labeled-rows", 130, "--out", tmp_path / "audit.tsv")
