@@ -1,13 +1,4 @@
-"""A seeded sample of bounded size, drawn in one pass over rows whose number is not known.
-
-The one pass before training: what the columns hold, a sample of the rows, the files' digests.
-
-Surveys of the parts of a table, merged in order, are exactly the survey of the whole.
-
-Which features tell decoys from targets that are surely wrong, which none should.
-
-A survey of tables to a trained model: encode and scale the sample, train the classifier.
-"""
+"""Training: one pass that surveys and samples the rows, and a classifier of the sample."""
 
 from __future__ import annotations
 
@@ -17,19 +8,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..errors import InputError, UsageError
+from ..errors import InputError, UsageError, option
 from ..notices import Notice
 from ..numerics import GOLDEN_RATIO, IntArray, splitmix64
 from ..scale.engine import Job, RowsDone, ShareDone
 from ..tables.columns import ColumnSummary, Encoding, Profiler, isolated_in_column
 from ..tables.reading import Table
-from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, Chunk, LabeledClass, Rows
+from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, Chunk, Rows
 from .classifiers import CLASSIFIERS, Fit, Training
 from .model import (
     FOLDS,
@@ -41,9 +31,19 @@ from .model import (
     fit_scaling,
 )
 
+MIN_ROWS = 20
+MAX_TRAIN_VALUES = 1 << 25  # in the feature matrix: wide tables train on fewer rows
+MAX_FEATURES = 50_000
+LEAK_AUC = 0.9995
+MAX_NAMED = 3  # discriminating features
+MIN_ERRORS = 4.0  # standard errors between the means of a discriminating feature
+
+
+# ---- Survey: profiles of columns, a sample of bounded size, digests of files
+
 
 def priorities(seed: int, table: int, first_row: int, count: int) -> NDArray[np.uint64]:
-    """A pseudo-random number for each row that depends on its place and the seed only."""
+    """A pseudo-random number for each row, which depends on its position and the seed only."""
     with np.errstate(over="ignore"):
         x = np.arange(first_row, first_row + count, dtype=np.uint64)
         x += np.uint64(table) << np.uint64(56)
@@ -52,17 +52,17 @@ def priorities(seed: int, table: int, first_row: int, count: int) -> NDArray[np.
 
 
 class RowSample:
-    """The `size` rows of lowest priority among those added, in the order they came."""
+    """The `size` rows of lowest priority among those added, in order."""
 
     def __init__(self, size: int, seed: int) -> None:
         self.size, self.seed, self.seen = size, seed, 0
-        self.limit: np.uint64 | None = None  # rows of this priority or more are out for good
+        self.limit: np.uint64 | None = None  # no rows of this priority or more are added
         self.chunks: list[Chunk] = []
         self._rows: list[NDArray[np.int64]] = []  # the row numbers of each chunk
         self._priority: list[NDArray[np.uint64]] = []
 
     def add(self, chunk: Chunk, wanted: NDArray[np.bool_]) -> None:
-        """Offer those rows of a chunk that are wanted."""
+        """Add the wanted rows of a chunk."""
         if wanted.any():
             self.seen += int(wanted.sum())
             priority = priorities(self.seed, chunk.table, chunk.first_row, len(wanted))
@@ -74,8 +74,8 @@ class RowSample:
                 self.cut(self.size)
 
     @classmethod
-    def merged(cls, parts: Sequence[RowSample]) -> RowSample:
-        """The sample of all rows that samples of one size were drawn from, in order."""
+    def merge(cls, parts: Sequence[RowSample]) -> RowSample:
+        """The sample of all rows of consecutive parts, whose samples have one size."""
         merged = cls(parts[0].size, parts[0].seed)
         for part in parts:
             merged.seen += part.seen
@@ -104,9 +104,9 @@ class RowSample:
         if len(self) <= size:
             return
         self.limit = np.partition(np.concatenate(self._priority), size)[size]
-        held = list(zip(self.chunks, self._rows, self._priority, strict=True))
+        sampled = list(zip(self.chunks, self._rows, self._priority, strict=True))
         self.chunks, self._rows, self._priority = [], [], []
-        for chunk, rows, priority in held:
+        for chunk, rows, priority in sampled:
             self._append(chunk, rows, priority, priority < self.limit)
 
     @property
@@ -121,21 +121,21 @@ class RowSample:
 
 @dataclass
 class Survey:
-    """What a pass over rows has found."""
+    """The result of a pass over rows."""
 
     profiler: Profiler
     labeled: RowSample
     others: RowSample  # unlabeled rows and known negatives
-    negatives: int = 0  # how many of those that were seen are known negatives
+    negatives: int = 0  # known negatives among all rows
     seen: Counter[tuple[int, str]] = field(default_factory=Counter)  # rows, by table and file
     digests: dict[str, str] = field(default_factory=dict)  # SHA-256 of files, by path; if wanted
 
 
 @dataclass(frozen=True)
 class SurveyRows:
-    """Profiles the columns, samples the rows and, if wanted, digests the files."""
+    """Profiles columns, samples rows and, if wanted, digests files."""
 
-    size: int  # of the sample; at most half of it are labeled rows
+    size: int  # of the sample, at most half of it labeled rows
     seed: int
     na: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
@@ -154,23 +154,23 @@ class SurveyRows:
                 digests.reading(chunk.file)
                 survey.seen[chunk.table, chunk.file] += chunk.batch.num_rows
                 survey.profiler.add(chunk)
-                rows.groups(chunk)  # all must have one, whether sampled or not
+                rows.groups(chunk)  # every row must have one
                 survey.labeled.add(chunk, chunk.labeled)
                 survey.others.add(chunk, ~chunk.labeled)
                 survey.negatives += int((chunk.sets == NEGATIVE).sum())
                 done(chunk.batch.num_rows)
-            survey.digests = digests.found()
+            survey.digests = digests.result()
         survey.labeled.cut(self.size // 2)
         survey.others.cut(self.size)
         return survey
 
     @staticmethod
     def merge(results: Sequence[Survey]) -> Survey:
-        """The survey of all rows, of which the results have parts in order."""
+        """The survey of all rows of consecutive parts: exactly that of the whole."""
         return Survey(
             Profiler.merged([part.profiler for part in results]),
-            RowSample.merged([part.labeled for part in results]),
-            RowSample.merged([part.others for part in results]),
+            RowSample.merge([part.labeled for part in results]),
+            RowSample.merge([part.others for part in results]),
             sum(part.negatives for part in results),
             sum((part.seen for part in results), Counter()),
             {path: digest for part in results for path, digest in part.digests.items()},
@@ -178,68 +178,39 @@ class SurveyRows:
 
 
 class _Digests:
-    """The SHA-256 of files, each taken when its rows are read, so that it is fetched once.
+    """The SHA-256 of files, each computed when its rows are read, so that it is fetched once.
 
-    Where there are several threads, one of them does that while the rows are worked on.
+    With several threads, one of them computes digests while the others work on rows.
     """
 
     def __init__(self, tables: Iterable[Table], threads: int) -> None:
         self.waiting = {shard.name: shard for table in tables for shard in table.shards}
         self.pool = ThreadPoolExecutor(1) if threads > 1 else None
-        self.begun: dict[str, Future[str] | str] = {}  # by path
+        self.digests: dict[str, Future[str] | str] = {}  # by path
 
     def reading(self, file: str) -> None:
-        """Rows of a file are being read."""
+        """Begin to digest a file whose rows are being read."""
         if file in self.waiting:
             shard = self.waiting.pop(file)
             digest = shard.sha256() if self.pool is None else self.pool.submit(shard.sha256)
-            self.begun[shard.path] = digest
+            self.digests[shard.path] = digest
 
-    def found(self) -> dict[str, str]:
-        """The digests by path, those of files without rows included."""
+    def result(self) -> dict[str, str]:
+        """The digests by path, including files without rows."""
         for name in [*self.waiting]:
             self.reading(name)
         return {
             path: digest if isinstance(digest, str) else digest.result()
-            for path, digest in self.begun.items()
+            for path, digest in self.digests.items()
         }
 
     def close(self) -> None:
-        """Wait for nothing: after an error nobody wants the rest."""
+        """Cancel what is left after an error."""
         if self.pool is not None:
             self.pool.shutdown(wait=False, cancel_futures=True)
 
 
-MOST = 3  # features that are named
-CLEAR = 4.0  # standard errors between the means
-
-
-def discriminating_features(
-    training: Training, scores: NDArray[np.float64], names: Sequence[str]
-) -> tuple[str, ...]:
-    """The features whose means differ most between decoys and targets that look like them.
-
-    Scores, shape (n,), are high for decoys; those above their median are looked at, and the targets
-    there, of which nearly all are wrong.
-    """
-    alike = scores >= np.median(scores[training.labeled])
-    decoys, targets = (
-        training.features[alike & of] for of in (training.labeled, ~training.labeled)
-    )
-    if min(len(decoys), len(targets)) < 2:
-        return ()
-    variance = sum(part.var(0, dtype=np.float64) / len(part) for part in (decoys, targets))
-    apart = decoys.mean(0, dtype=np.float64) - targets.mean(0, dtype=np.float64)
-    clear = np.abs(apart) / np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))
-    clear[variance == 0] = 0
-    order = np.argsort(-clear, kind="stable")[:MOST]
-    return tuple(names[i] for i in order if clear[i] >= CLEAR)
-
-
-MIN_ROWS = 20
-MAX_TRAIN_VALUES = 1 << 25  # in the feature matrix: wide tables train on fewer rows
-MAX_FEATURES = 50_000
-LEAK_AUC = 0.9995
+# ---- Training
 
 
 @dataclass(frozen=True)
@@ -247,40 +218,37 @@ class TransformSettings:
     """What the user may fix about the transform."""
 
     classifier: str = "standard"
-    train: bool | None = None  # False: the one feature is the score; None: if there is just one
+    train: bool | None = None  # False: the one feature is the score; None: if it is the only one
     lower_is_positive: bool = False
-    skip_missing: bool | None = None  # rows without a score, where a column is it; None: they stop
+    skip_missing: bool | None = None  # allow rows without a score; None: not stated, so no
     max_train_rows: int = 100_000
     na: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     seed: int = 0
     threads: int = 1
-    only_to_learn: tuple[str, ...] = ()  # options given that a column used as the score ignores
+    only_to_learn: tuple[str, ...] = ()  # stated options that only a learned score needs
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What training gives: the scorer, and what was noticed about the rows."""
+    """The result of training: the scorer, and what was noticed about the rows."""
 
     scorer: HonestScorer
     counts: Sequence[int]  # of the rows of each set
     columns: list[ColumnSummary]
-    digests: Mapping[str, str]  # SHA-256 of the files of the tables, by path; if wanted
+    digests: Mapping[str, str]  # SHA-256 of the tables' files by path, if wanted
     notices: tuple[Notice, ...]
     discriminating: tuple[str, ...] = ()  # features, see discriminating_features
+    model: ScoreModel = field(init=False)
+    learned: bool = field(init=False)  # the score is a classifier's, not a column
 
-    @property
-    def model(self) -> ScoreModel:
-        return self.scorer.model
-
-    @property
-    def learned(self) -> bool:
-        """Whether the score is a classifier's, not a column as it stands."""
-        return self.model.model is not None
+    def __post_init__(self) -> None:
+        model = self.scorer.model
+        self.__dict__.update(model=model, learned=model.model is not None)
 
 
 def survey_step(rows: Rows, settings: TransformSettings, digests: bool = False) -> SurveyRows:
-    """The pass over all rows that training begins with; it can find the files' digests too."""
+    """The pass over all rows before training, with digests of the files if wanted."""
     _check_width(rows, len(rows.features))
     size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features))
     return SurveyRows(size, settings.seed, settings.na, settings.categorical, digests)
@@ -290,56 +258,65 @@ def train(
     rows: Rows,
     survey: Survey,
     settings: TransformSettings,
-    progress: ShareDone = lambda share: None,
+    progress: ShareDone = lambda fraction: None,
 ) -> Trained:
-    """Learn to tell labeled from unlabeled rows, on a sample where there are many."""
+    """Train a classifier of labeled against unlabeled rows on the sample of a survey.
+
+    A single numeric column may be the score itself; nothing is learned then.
+    """
     profiler, labeled, others = survey.profiler, survey.labeled, survey.others
     counts = (others.seen - survey.negatives, labeled.seen, survey.negatives)
     check_sizes(rows.set_names, counts, named=rows.named_sets)
     profiler.finish(rows)
     others.cut(others.size - len(labeled))
     encoding, notices = profiler.encoding()
-    trained = partial(Trained, counts=counts, columns=profiler.summary(), digests=survey.digests)
-    scorer = partial(
-        HonestScorer,
+    scorer = HonestScorer(
+        model=ScoreModel(
+            encoding,
+            lower_is_positive=settings.lower_is_positive,
+            skip_missing=settings.skip_missing is True,
+            labeled_class=rows.labeled_class,
+        ),
         files=_files(rows, survey.seen),
         sets=rows.sets,
+        places=np.empty((0, 2), np.int64),
+        scores=np.empty(0),
         group_column=rows.group_column,
         keys=rows.keys,
     )
+    trained = Trained(scorer, counts, profiler.summary(), survey.digests, tuple(notices))
     if _is_score(encoding, settings):
-        as_it_is = scorer(
-            model=_column_as_score(encoding, settings, rows.labeled_class),
-            places=np.empty((0, 2), np.int64),
-            scores=np.empty(0),
-        )
-        return trained(scorer=as_it_is, notices=tuple(notices))
+        return trained
     _check_width(rows, len(encoding.feature_names))
     chunks = labeled.chunks + others.chunks
     raw = np.concatenate([encoding.encode(chunk) for chunk in chunks])
     scaling = fit_scaling(raw)
     is_labeled = np.repeat([True, False], [len(labeled), len(others)])
-    names = _group_names(rows, chunks)
+    names = None
+    if rows.group_column is not None:
+        names = pa.concat_arrays([rows.groups(chunk) for chunk in chunks])
     training = Training(scaling.apply(raw), is_labeled, _group_numbers(names))
     sampled = len(is_labeled) < sum(counts)
     fit, crossed = _fits(training, names if sampled else None, settings, progress)
-    model = ScoreModel(
-        encoding, settings.classifier, scaling, fit.model, labeled_class=rows.labeled_class
+    model = replace(scorer.model, classifier=settings.classifier, scaling=scaling, model=fit.model)
+    learned = replace(
+        scorer,
+        model=model,
+        places=np.concatenate([labeled.places, others.places]),
+        scores=model.oriented(fit.scores),
+        cross_fit=crossed,
     )
-    places = np.concatenate([labeled.places, others.places])
-    scores = model.oriented(fit.scores)
-    learned = scorer(model=model, places=places, scores=scores, cross_fit=crossed)
-    telling: tuple[str, ...] = ()
+    discriminating: tuple[str, ...] = ()
     if rows.keys:
-        telling = discriminating_features(training, fit.scores, encoding.feature_names)
+        discriminating = discriminating_features(training, fit.scores, encoding.feature_names)
     notices += _odd_columns(encoding, raw, training)
-    return trained(scorer=learned, notices=tuple(notices), discriminating=telling)
+    return replace(trained, scorer=learned, notices=tuple(notices), discriminating=discriminating)
 
 
 def _fits(
     training: Training, groups: pa.Array | None, settings: TransformSettings, progress: ShareDone
 ) -> tuple[Fit, CrossFit | None]:
-    """The fit and, where groups are named, those without the groups of each fold of them."""
+    """The fit and, if there are groups, one without the groups of each fold."""
     fits = 1 if groups is None else FOLDS + 1
 
     def fit_part(part: Training, done: int) -> Fit:
@@ -347,7 +324,7 @@ def _fits(
             part,
             seed=settings.seed,
             threads=settings.threads,
-            progress=lambda share: progress((done + share) / fits),
+            progress=lambda fraction: progress((done + fraction) / fits),
         )
 
     crossed = None if groups is None else cross_fit(training, groups, settings.seed, fit_part)
@@ -355,16 +332,16 @@ def _fits(
 
 
 def _check_width(rows: Rows, features: int) -> None:
-    """Stop, before it takes for ever, where there are too many features to learn from."""
+    """Raise an input error if there are too many features to learn from."""
     if features > MAX_FEATURES:
         raise InputError(
             f"{rows.tables[0].name}: {features} features; a score can be learned from at most "
-            f"{MAX_FEATURES}: choose some with --features or --drop-columns, or condense them"
+            f"{MAX_FEATURES}: choose some with {option('features')} or {option('drop_columns')}"
         )
 
 
 def _files(rows: Rows, seen: Mapping[tuple[int, str], int]) -> tuple[tuple[TrainingFile, ...], ...]:
-    """The files of each table, given how many rows each was seen to have."""
+    """The files of each table; `seen` has their rows, by table and file."""
     tables = []
     for position, table in enumerate(rows.tables):
         files, first_row = [], 0
@@ -382,10 +359,20 @@ def check_sizes(
     missing: int = 0,
     named: Collection[int] = (),
 ) -> None:
-    """Stop where a set is too small to say anything; `names` are the file's, or each set's.
+    """Raise an input error if a set has too few rows.
 
-    There need be no known negatives and, where there are, no unlabeled rows, unless these sets were
-    `named`. `missing` rows were not counted, as they have no score.
+    Known negatives are optional and, if there are some, unlabeled rows too.
+
+    Parameters
+    ----------
+    names
+        The name of the file, or one for each set.
+    counts : (3,)
+        Rows of each set that have a score.
+    missing
+        Rows without a score.
+    named
+        Sets that have a table, or labels, of their own, and so must have rows.
     """
     names = [names] * len(SETS) if isinstance(names, str) else names
     for code in (LABELED, UNLABELED, NEGATIVE):
@@ -398,44 +385,29 @@ def check_sizes(
 
 
 def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
-    """Whether the features are one numeric column, to be used as the score that it is."""
+    """Whether the features are one numeric column, to be used as the score."""
     can = len(encoding.columns) == 1 and encoding.columns[0].kind == "number"
     if settings.train is False and not can:
         names = [column.name for column in encoding.columns]
         if len(names) == 1:
             raise InputError(f"column {names[0]!r} does not hold numbers and cannot be the score")
         raise UsageError(
-            f"--no-transform takes one numeric column as the score, not {', '.join(names[:8])}; "
-            "choose it with --score-column"
+            f"the score must be one numeric column, not {', '.join(names[:8])}; choose it with "
+            f"{option('score_column')}"
         )
     as_is = can and settings.train is not True
     if settings.skip_missing is not None and not as_is:
-        raise UsageError("--missing-score is for a score column; a transform copes with gaps")
+        name = option("missing_score")
+        raise UsageError(f"{name} is for a score column; a transform copes with gaps")
     if settings.lower_is_positive and not as_is:
-        raise UsageError("--lower-is-positive is for a score column; a transform learns its sign")
+        name = option("lower_is_positive")
+        raise UsageError(f"{name} is for a score column; a transform learns its sign")
     if as_is and settings.only_to_learn:
         raise UsageError(
             f"{settings.only_to_learn[0]} does nothing here: column {encoding.columns[0].name!r} "
-            "is used as the score, and no score is learned (--transform would)"
+            f"is used as the score, and no score is learned ({option('transform')} would)"
         )
     return as_is
-
-
-def _column_as_score(
-    encoding: Encoding, settings: TransformSettings, labeled_class: LabeledClass
-) -> ScoreModel:
-    return ScoreModel(
-        encoding,
-        lower_is_positive=settings.lower_is_positive,
-        skip_missing=settings.skip_missing is True,
-        labeled_class=labeled_class,
-    )
-
-
-def _group_names(rows: Rows, chunks: list[Chunk]) -> pa.Array | None:
-    if rows.group_column is None:
-        return None
-    return pa.concat_arrays([rows.groups(chunk) for chunk in chunks])
 
 
 def _group_numbers(names: pa.Array | None) -> NDArray[np.int64] | None:
@@ -444,8 +416,36 @@ def _group_numbers(names: pa.Array | None) -> NDArray[np.int64] | None:
     return np.asarray(names.dictionary_encode().indices).astype(np.int64)
 
 
+def discriminating_features(
+    training: Training, scores: NDArray[np.float64], names: Sequence[str]
+) -> tuple[str, ...]:
+    """The features with the most different means between labeled and similar unlabeled rows.
+
+    Rows above the median score of the labeled ones are compared; if all labels are right, nearly
+    all of the unlabeled rows there are of the labeled class, and no feature should differ.
+
+    Parameters
+    ----------
+    scores : (n,)
+        High for the labeled class.
+    names : (d,)
+    """
+    similar = scores >= np.median(scores[training.labeled])
+    labeled, unlabeled = (
+        training.features[similar & kind] for kind in (training.labeled, ~training.labeled)
+    )
+    if min(len(labeled), len(unlabeled)) < 2:
+        return ()
+    variance = sum(part.var(0, dtype=np.float64) / len(part) for part in (labeled, unlabeled))
+    difference = labeled.mean(0, dtype=np.float64) - unlabeled.mean(0, dtype=np.float64)
+    errors = np.abs(difference) / np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))
+    errors[variance == 0] = 0
+    order = np.argsort(-errors, kind="stable")[:MAX_NAMED]
+    return tuple(names[i] for i in order if errors[i] >= MIN_ERRORS)
+
+
 def _odd_columns(encoding: Encoding, raw: NDArray[np.float64], training: Training) -> list[Notice]:
-    """Columns of the matrix, shape (n, d), in which a value stands apart or that leak labels."""
+    """Warnings of columns of the matrix, shape (n, d), with an isolated value or leaked labels."""
     numbers = {column.name for column in encoding.columns if column.kind == "number"}
     notices = []
     for name, values in zip(encoding.feature_names, raw.T, strict=True):
@@ -455,18 +455,19 @@ def _odd_columns(encoding: Encoding, raw: NDArray[np.float64], training: Trainin
 
 
 def _leaks(encoding: Encoding, training: Training) -> list[Notice]:
-    """Features that alone tell labeled from unlabeled rows: more likely a leak than biology."""
+    """Warnings of features that alone separate the labeled rows: more likely leaks than biology."""
     notices = []
     for name, values in zip(encoding.feature_names, training.features.T, strict=True):
-        labeled, unlabeled = (np.sort(values[training.labeled == of]) for of in (True, False))
+        labeled, unlabeled = (np.sort(values[training.labeled == kind]) for kind in (True, False))
         below = [np.searchsorted(unlabeled, labeled, side).mean() for side in ("left", "right")]
         auc = sum(below) / (2 * len(unlabeled))
         if max(auc, 1 - auc) > LEAK_AUC:
             notices.append(
                 Notice(
                     "leaking-column",
-                    f"column {name!r} alone tells labeled from unlabeled rows (AUC {auc:.4f}); "
-                    "if it says how a row came to be labeled, leave it out with --drop-columns",
+                    f"column {name!r} alone separates labeled from unlabeled rows (AUC "
+                    f"{max(auc, 1 - auc):.4f}); if it reveals how rows were labeled, leave it out "
+                    f"with {option('drop_columns')} {name}",
                 )
             )
     return notices
