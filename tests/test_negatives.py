@@ -532,11 +532,7 @@ def test_what_contradicts_the_scores_is_wrong_usage(punoise, of_decoys, tmp_path
     files = ("--scores", one, "--prior", prior)
     for command in ("posterior", "performance", "audit", "report"):
         error = punoise(command, *files, "--out", tmp_path / "out.tsv", expect=2).err
-<<<<<<< HEAD
-        assert "the prior takes labeled rows as positives" in error
-=======
         assert "positives" in error
->>>>>>> 45fd2e6 (Tests: errors are known by code, place and a key word; ruff limits complexity)
 
 
 def test_scores_that_say_different_things_of_labels_are_bad_input(punoise, of_decoys, tmp_path):
