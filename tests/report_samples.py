@@ -17,22 +17,20 @@ import numpy as np
 
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.notices import Notice
+from pu_noise_cli.posterior.bounds import bounds
 from pu_noise_cli.posterior.calibration import Calibration, calibrate
+from pu_noise_cli.posterior.table import DoubtfulRow, posterior_columns
 from pu_noise_cli.prior import document
 from pu_noise_cli.prior.base import Settings
 from pu_noise_cli.prior.document import Prior, shares_for
 from pu_noise_cli.prior.estimation import estimate_prior, failed_prior, stated_prior
-from pu_noise_cli.report.content import (
-    InputFile,
-    PosteriorCurve,
-    Provenance,
-    ReportContent,
-    Sample,
-    SuspiciousLabel,
-    bounds_on_posterior,
-)
+from pu_noise_cli.report.charts import Chart, sample_charts
+from pu_noise_cli.report.comparison import Sample, compared_sample
+from pu_noise_cli.report.content import ReportContent, report_content
+from pu_noise_cli.report.page import render
 from pu_noise_cli.score.sketch import Sketch
-from pu_noise_cli.tables.results import SCHEMA
+from pu_noise_cli.tables.files import parse_document
+from pu_noise_cli.tables.results import SCHEMA, InputFile, Provenance
 
 RUN = "window.harmed = true"
 HOSTILE = (
@@ -149,6 +147,7 @@ def provenance_json(names: tuple[str, ...] = ("a", "b")) -> dict[str, Any]:
         "score_column": names[0],
         "n_labeled": 300,
         "n_unlabeled": 1000,
+        "n_negatives": None,
         "columns": [
             {"column": n, "table": t, "kind": k, "values": 9, "missing": 1, "levels": v}
             for n in names
@@ -158,31 +157,59 @@ def provenance_json(names: tuple[str, ...] = ("a", "b")) -> dict[str, Any]:
     }
 
 
-def content_of(found: Sketch, known: Prior, target_alpha: float | None = None) -> ReportContent:
-    """A report without provenance."""
+def provenance(names: tuple[str, ...] = ("a", "b"), **changes: Any) -> Provenance:
+    return parse_document("p.json", provenance_json(names) | changes, Provenance)
+
+
+def content_of(
+    found: Sketch, known: Prior, target_alpha: float | None = None, **more: Any
+) -> ReportContent:
+    """A report, without provenance unless it is given."""
     calibration = calibrated(found, known)
-    bounds = bounds_on_posterior(calibration, known.seed, target_alpha)
-    return ReportContent(
-        known, calibration, PosteriorCurve.of(calibration, target_alpha, bounds), ()
+    return report_content(
+        known,
+        calibration,
+        posterior_columns(calibration, target_alpha=target_alpha),
+        bounds(calibration, known.seed).at(target_alpha),
+        target_alpha=target_alpha,
+        **more,
+    )
+
+
+def named_content(
+    known: Prior, names: tuple[str, ...] = ("gene 1", "gene 2"), **more: Any
+) -> ReportContent:
+    """A report of `sketch()` in which ids, columns and files have these names."""
+    files = {"provenance": provenance(names)} | more
+    return content_of(
+        sketch(),
+        known,
+        doubtful=[DoubtfulRow(i, name, 0.1) for i, name in enumerate(names, start=1)],
+        sources=[InputFile("", name, "1e" * 32) for name in names],
+        **files,
     )
 
 
 @cache
 def content(names: tuple[str, ...] = ("gene 1", "gene 2"), method: str = "auto") -> ReportContent:
     """A report in which every text that can come from a stranger is one of the names."""
-    found = sketch()
-    known = prior(found, method, names[0])
+    known = prior(sketch(), method, names[0])
     notices = tuple(Notice("few-rows", n) for n in names[:8])
     assumed = known.assumed
     if assumed is not None:
         assumed = msgspec.structs.replace(assumed, words=" ".join(names))
-    known = msgspec.structs.replace(known, notices=notices, assumed=assumed)
-    return replace(
-        content_of(found, known),
-        suspicious=tuple(SuspiciousLabel(i, n, 0.1, 0.2) for i, n in enumerate(names, start=1)),
-        provenance=Provenance.of("provenance.json", provenance_json(names)),
-        sources=tuple(InputFile(n, "1e" * 32) for n in names),
-    )
+    return named_content(msgspec.structs.replace(known, notices=notices, assumed=assumed), names)
+
+
+@cache
+def page(names: tuple[str, ...] = ("gene 1", "gene 2"), method: str = "auto") -> str:
+    return render(content(names, method))
+
+
+def chart(content: ReportContent, name: str) -> Chart:
+    """The chart of a name."""
+    (found,) = (c for group in sample_charts(content).values() for c in group if c.name == name)
+    return found
 
 
 def compared(names: tuple[str, ...]) -> list[Sample]:
@@ -191,9 +218,10 @@ def compared(names: tuple[str, ...]) -> list[Sample]:
     found = []
     for i, name in enumerate(names):
         alpha = (i + 1) / (len(names) + 2)
-        answer = replace(known.answer, alpha=alpha, alpha_ci=(alpha / 2, (1 + alpha) / 2))
-        found.append(Sample(name, replace(known, sample=name, answer=answer)))
-    return [*found, Sample("failed", failed())]
+        ends = (alpha / 2, (1 + alpha) / 2)
+        one = msgspec.structs.replace(known, sample=name, alpha=alpha, alpha_ci=ends)
+        found.append(compared_sample(name, one))
+    return [*found, compared_sample("failed", failed())]
 
 
 # What stands in a page
@@ -221,7 +249,12 @@ class Outline(HTMLParser):
         return " ".join(" ".join(self.texts).split()).replace("\u00a0", " ")
 
 
+def section(page: str, name: str) -> str:
+    """The text of a section."""
+    return Outline(page.split(f'<section id="{name}"')[1].split("</section>")[0]).text
+
+
 def data_of(page: str) -> dict[str, dict]:
-    """The data of the charts by name."""
+    """The specifications of the charts by name."""
     found = re.findall(r'<script type="application/json" id="data-(.*?)">(.*?)</script>', page)
     return {name: json.loads(value) for name, value in found}

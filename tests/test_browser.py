@@ -1,11 +1,11 @@
 """The report in a real browser: it draws, it answers, and nothing in it runs or calls out."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import report_samples as samples
+from msgspec.structs import replace
 
 from pu_noise_cli.report.comparison import render_comparison
 from pu_noise_cli.report.page import render
@@ -44,8 +44,8 @@ def pages(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("pages")
     made = {
-        "plain": render(samples.content(method="all")),
-        "hostile": render(samples.content(samples.HOSTILE)),
+        "plain": samples.page(method="all"),
+        "hostile": samples.page(samples.HOSTILE),
         "few": render(of(samples.few_positives())),
         "target": render(of(samples.sketch(), 0.05)),
         "samples": render_comparison(samples.compared(samples.HOSTILE)),
@@ -64,12 +64,11 @@ def pages(tmp_path_factory):
 
 def odd_content(kind: str):
     """Reports that have less to draw than others."""
-    content = samples.content(method="msgmm" if kind == "other rows" else "auto")
-    prior = content.prior
+    plain = samples.sketch()
     if kind == "other rows":  # no elbow can be found for the curves
-        return replace(content, prior=replace(prior, n_labeled=5))
+        return samples.content_of(plain, replace(samples.prior(plain, "msgmm"), n_labeled=5))
     if kind == "no curves":
-        return replace(content, prior=replace(prior, curves={}, estimates={}))
+        return samples.content_of(plain, replace(samples.prior(plain), curves={}, estimates=()))
     found = {
         "ties": Sketch.from_samples(np.full(50, 0.5), np.full(80, 0.5)),
         "huge": Sketch.from_samples(np.linspace(0, 1e300, 50), np.linspace(-1e300, 1, 80)),

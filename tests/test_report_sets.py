@@ -2,27 +2,19 @@
 
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import report_samples as samples
 from msgspec.structs import replace as changed
-from report_samples import Outline, data_of
+from report_samples import Outline, data_of, section
 
 from pu_noise_cli.prior.document import Prior
-from pu_noise_cli.report.charts import distributions
-from pu_noise_cli.report.comparison import comparison_charts, render_comparison
-from pu_noise_cli.report.content import (
-    ReportContent,
-    Sample,
-    passing_fdr,
-    passing_posterior,
-    reliability,
-)
-from pu_noise_cli.report.page import render, sample_charts
-from pu_noise_cli.report.terminal import histogram_lines
+from pu_noise_cli.report.charts import sample_charts
+from pu_noise_cli.report.comparison import compared_sample, comparison_charts, render_comparison
+from pu_noise_cli.report.content import ReportContent, histogram_lines
+from pu_noise_cli.report.page import render
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import NEGATIVE, SETS
 
@@ -43,12 +35,12 @@ def of_decoys() -> ReportContent:
     return samples.content_of(samples.decoys(), samples.prior_of_decoys())
 
 
+def distributions(content: ReportContent) -> list:
+    return sample_charts(content)["scores"]
+
+
 def sections(page: str) -> list[str]:
     return re.findall(r'<section id="([a-z]+)"', page)
-
-
-def section(page: str, name: str) -> str:
-    return Outline(page.split(f'<section id="{name}"')[1].split("</section>")[0]).text
 
 
 # Known negatives
@@ -62,10 +54,10 @@ def test_known_negatives_are_drawn_as_a_line_of_their_own():
         expected = np.histogram(known, ends)[0] / len(known)
         assert [row["known"] for row in chart.rows] == pytest.approx(expected, abs=1e-6)
         assert chart.columns["known"] == "known negatives"
-        assert f"{other} rows and of the known negatives as lines" in chart.alt
+        assert "known negatives" in chart.alt
         layers = chart.spec()["layer"]
         named = ["positives", "negatives", f"{other} rows", "known negatives"]
-        assert layers[0]["encoding"]["color"]["scale"]["domain"] == named
+        assert chart.spec()["encoding"]["color"]["scale"]["domain"] == named
         (line,) = (x for x in layers if x["encoding"].get("y", {}).get("field") == "known")
         assert line["mark"]["strokeDash"], "told apart without its colour, too"
         assert "known negatives" in [tip["title"] for tip in layers[-1]["encoding"]["tooltip"]]
@@ -75,9 +67,9 @@ def test_known_negatives_are_drawn_as_a_line_of_their_own():
 
 
 def test_without_known_negatives_nothing_is_said_of_them():
-    page = render(samples.content())
+    page = samples.page()
     assert "known negatives" not in page.split("</style>")[1]
-    assert "known" not in data_of(page)["scores-labeled"]["columns"]
+    assert "known" not in data_of(page)["scores-labeled"]["datasets"]["rows"][0]
 
 
 def test_labeled_rows_are_compared_with_known_negatives_too():
@@ -93,9 +85,9 @@ def test_labeled_rows_are_compared_with_known_negatives_too():
 def test_rows_that_only_negatives_score_like_leave_the_calibration_whole():
     content = with_negatives()
     assert content.sketch.unlabeled[-1] == content.sketch.labeled[-1] == 0, "such as the highest"
-    groups = reliability(content.calibration)
-    assert groups.rows.sum() == content.sketch.n_labeled + content.sketch.n_unlabeled
-    assert np.isfinite([groups.predicted, groups.observed, groups.low, groups.high]).all()
+    groups = content.reliability
+    assert groups["rows"].sum() == content.sketch.n_labeled + content.sketch.n_unlabeled
+    assert np.isfinite(list(groups.values())).all()
 
 
 # Without unlabeled rows
@@ -125,9 +117,9 @@ def test_the_population_is_a_mixture_with_the_stated_share():
         assert sum(row["positive"] for row in chart.rows) == pytest.approx(share, abs=0.03)
     mixed = ALPHA / BETA
     for row in population.rows:
-        mixture = mixed * row["other"] + (1 - mixed) * row["known"]
+        mixture = mixed * row["labeled"] + (1 - mixed) * row["known"]
         assert row["total"] == pytest.approx(mixture, abs=1e-5)
-    assert "other" not in labeled.columns, "there is no line of unlabeled rows"
+    assert "unlabeled" not in labeled.columns, "there is no line of unlabeled rows"
 
 
 def test_few_positives_of_a_population_are_drawn_enlarged():
@@ -139,25 +131,25 @@ def test_few_positives_of_a_population_are_drawn_enlarged():
 
 
 def test_the_calibration_without_unlabeled_rows_is_against_negatives():
-    groups = reliability(without_unlabeled().calibration)
-    assert groups.rows.sum() == 500
-    within = (groups.low <= groups.predicted) & (groups.predicted <= groups.high)
-    assert within.mean() > 0.8
-    assert groups.predicted[0] < 0.3
-    assert groups.predicted[-1] > 0.9
+    groups = without_unlabeled().reliability
+    assert groups["rows"].sum() == 500
+    predicted = groups["predicted"]
+    assert ((groups["low"] <= predicted) & (predicted <= groups["high"])).mean() > 0.8
+    assert predicted[0] < 0.3
+    assert predicted[-1] > 0.9
 
 
 @pytest.mark.parametrize("target", [None, 0.05])
 def test_rows_that_pass_are_counted_by_set(target):
     found = samples.without_unlabeled()
-    curve = samples.content_of(found, samples.stated(found, ALPHA, BETA), target).by_score
-    assert curve.other_alpha == (target or ALPHA)
-    for passing in (*passing_posterior(curve), *passing_fdr(curve)):
-        called = found.scores >= (np.inf if passing.lowest_score is None else passing.lowest_score)
-        assert passing.labeled == found.labeled[called].sum()
-        assert passing.negative == found.negative[called].sum()
-        assert passing.rows == 0
-    assert max(passing.labeled for passing in passing_fdr(curve)) > 0
+    content = samples.content_of(found, samples.stated(found, ALPHA, BETA), target)
+    assert content.population_alpha == (target or ALPHA)
+    for calls in (*content.calls_by_posterior, *content.calls_by_fdr):
+        called = found.scores >= (np.inf if calls.lowest_score is None else calls.lowest_score)
+        assert calls.labeled == found.labeled[called].sum()
+        assert calls.negative == found.negative[called].sum()
+        assert calls.unlabeled == 0
+    assert max(calls.labeled for calls in content.calls_by_fdr) > 0
 
 
 @pytest.fixture
@@ -181,8 +173,6 @@ def test_the_files_of_a_run_without_unlabeled_rows_are_read_by_the_others(punois
     punoise("report", *common, *known)
     of_run = data_of((without / "report.html").read_text())
     assert data_of(again.read_text()) == of_run
-    punoise("report", *common, "--posterior", without / "posterior.parquet", *known)
-    assert data_of(again.read_text()).keys() == of_run.keys()
     found = json.loads(punoise("performance", *common, "--threshold", 0.5).out)
     assert 0.7 < found["auc"] <= 1
     assert all(value is not None for value in found["thresholds"][0].values())
@@ -194,24 +184,13 @@ def test_the_files_of_a_run_without_unlabeled_rows_are_read_by_the_others(punois
     )
 
 
-def test_a_posterior_for_another_population_is_told_from_the_stated_one(punoise, without):
-    common = ("--scores", without / "scores.parquet", "--prior", without / "prior.json")
-    posterior = without / "other.tsv"
-    punoise("posterior", *common, "--target-alpha", 0.3, "--out", posterior)
-    punoise("report", *common, "--posterior", posterior, "--out", without / "r.html")
-    said = Outline((without / "r.html").read_text()).text
-    assert "in which 30.0 % of the rows are positive" in said
-    assert "those of the population that was stated" in said
-    assert "Posterior by score in a population with 30.0 % positives" in said
-
-
-def test_posteriors_of_other_negatives_are_refused(punoise, without):
-    written = pd.read_parquet(without / "posterior.parquet")
-    written.loc[written["set"] == "negative", "set"] = "unlabeled"
-    written.to_csv(without / "other.tsv", sep="\t", index=False)
-    common = ("--scores", without / "scores.parquet", "--prior", without / "prior.json")
-    posterior = ("--posterior", without / "other.tsv", "--out", without / "r.html")
-    assert "not those of --scores" in punoise("report", *common, *posterior, expect=3).err
+def test_a_posterior_for_another_population_is_distinguished_from_the_stated_one():
+    found = samples.without_unlabeled()
+    page = render(samples.content_of(found, samples.stated(found, ALPHA, BETA), 0.3))
+    text = Outline(page).text
+    assert "in which 30.0 % of the rows are positive" in text
+    assert "population that was stated" in text
+    assert "in a population with 30.0 % positives" in section(page, "posterior")
 
 
 # Labeled negatives
@@ -220,8 +199,8 @@ def test_posteriors_of_other_negatives_are_refused(punoise, without):
 def test_a_report_of_labeled_negatives_says_so():
     content = of_decoys()
     page = render(content)
-    answer, said = content.answer, Outline(page).text
-    assert f"{100 * answer.alpha:.1f} % of the 1,000 unlabeled rows are positive" in said
+    prior, said = content.prior, Outline(page).text
+    assert f"{100 * prior.alpha:.1f} % of the 1,000 unlabeled rows are positive" in said
     assert "of the 400 labeled rows truly are negative" in said
     assert "of the labeled rows are truly negative" in said
     assert "truly positive" not in said
@@ -234,17 +213,17 @@ def test_a_report_of_labeled_negatives_says_so():
 def test_what_is_assumed_of_labeled_negatives_is_of_the_bottom():
     content = of_decoys()
     (chart,) = sample_charts(content)["assumption"]
-    layers = chart.spec()["layer"]
-    assert layers[0]["encoding"]["x"]["title"] == "least share of negatives assumed at the bottom"
-    assert "negatives assumed among the lowest-scoring unlabeled rows" in chart.alt
+    spec = chart.spec()
+    assert "negatives" in spec["encoding"]["x"]["title"]
+    assert "lowest-scoring" in chart.alt
     highest = [row["high"] for row in chart.rows]
     assert highest[-1] < highest[0], "the more negatives, the lower α can be at most"
     page = render(content)
     assert "score like your lowest-scoring labeled ones you know to be negative" in page
     assert "best" not in section(page, "assumption") + section(page, "answer")
-    used = [layer["data"]["values"] for layer in layers if "data" in layer]
-    assert used == [[{"purity": pytest.approx(content.answer.assumed.purity, abs=1e-5)}]]
-    assert used[0][0]["purity"] in [row["purity"] for row in chart.rows], "on the same scale"
+    (used,) = spec["datasets"]["assumed"]
+    assert used["purity"] == pytest.approx(content.prior.assumed.purity, abs=1e-5)
+    assert used["purity"] in [row["purity"] for row in chart.rows], "on the same scale"
 
 
 def turned(found: Sketch) -> Sketch:
@@ -259,7 +238,8 @@ def test_labeled_negatives_are_labeled_positives_turned_round():
     other = turned(plain)
     ours = samples.content_of(other, samples.stated(other, 0.7, BETA, labeled_negatives=True))
     for mine, chart in zip(distributions(ours), distributions(theirs), strict=True):
-        for here, there in (("positive", "negative"), ("negative", "positive"), ("other", "other")):
+        other = "labeled" if "unlabeled" in chart.name else "unlabeled"
+        for here, there in (("positive", "negative"), ("negative", "positive"), (other, other)):
             heights = [row[there] for row in reversed(chart.rows)]
             assert [row[here] for row in mine.rows] == pytest.approx(heights, abs=0.02)
     alts = [chart.alt.replace("\u00a0", " ") for chart in distributions(ours)]
@@ -269,15 +249,15 @@ def test_labeled_negatives_are_labeled_positives_turned_round():
     assert re.findall(r"AUC [\d.]+", mine.alt) == re.findall(r"AUC [\d.]+", chart.alt)
     observed = [row for row in mine.rows if "observed" in row["curve"]]
     assert np.mean([row["y"] >= row["x"] - 0.02 for row in observed]) > 0.95, "above the diagonal"
-    assert mine.spec()["layer"][1]["encoding"]["x"]["title"].startswith("labeled rows (negatives)")
-    shares = [reliability(content.calibration) for content in (ours, theirs)]
-    assert shares[0].predicted[::-1] == pytest.approx(shares[1].predicted, abs=0.03)
+    assert mine.spec()["encoding"]["x"]["title"].startswith("labeled rows (negatives)")
+    predicted = [content.reliability["predicted"] for content in (ours, theirs)]
+    assert predicted[0][::-1] == pytest.approx(predicted[1], abs=0.03)
 
 
 def test_the_elbow_of_labeled_negatives_is_on_the_curve_of_their_class():
     content = of_decoys()
     chart = sample_charts(content)["curves"][0]
-    (point,) = chart.spec()["layer"][-1]["data"]["values"]
+    (point,) = chart.more_rows["points"]
     assert "elbow" in point["mark"]
     # at most 70 % of the unlabeled rows are as the labeled negatives are
     assert 0.5 < point["x"] < 0.85
@@ -300,8 +280,7 @@ def test_labels_to_check_of_labeled_negatives_are_those_that_score_highest(punoi
     punoise("estimate-prior", *source, *known)
     common = (*source, "--prior", tmp_path / "p.json")
     punoise("posterior", *common, "--out", tmp_path / "q.tsv")
-    posterior = ("--posterior", tmp_path / "q.tsv")
-    punoise("report", *common, *posterior, "--out", tmp_path / "r.html")
+    punoise("report", *common, "--out", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
     rows = page.split('id="labels"')[1].split("</section>")[0].split("<tr>")[2:]
     listed = [re.findall(r"<bdi>(r\d+)</bdi>", row)[0] for row in rows]
@@ -326,11 +305,12 @@ def priors() -> dict[str, Prior]:
 
 
 def test_samples_of_other_kinds_are_compared_in_words_that_fit_them():
-    found = [Sample(name, prior) for name, prior in priors().items()]
+    found = [compared_sample(name, prior) for name, prior in priors().items()]
     assert "share of correct labels" in comparison_charts(found)[1].title
     assert "share of true positives" in comparison_charts(found[:1])[1].title
     said = {
-        name: Outline(render_comparison([Sample(name, p)])).text for name, p in priors().items()
+        name: Outline(render_comparison([compared_sample(name, p)])).text
+        for name, p in priors().items()
     }
     assert "of its labeled rows truly are negative." in said["decoys"]
     assert "of its labeled rows truly are." in said["plain"]
@@ -356,8 +336,8 @@ def test_the_terminal_shows_the_samples_that_there_are():
 def test_where_nothing_is_assumed_it_is_of_the_right_end():
     content = of_decoys()
     assumed = changed(content.prior.assumed, purity=0.0)
-    page = render(replace(content, prior=changed(content.prior, assumed=assumed)))
-    assert "assume nothing of the lowest-scoring rows" in section(page, "answer")
+    page = render(samples.content_of(samples.decoys(), changed(content.prior, assumed=assumed)))
+    assert "nothing of the lowest-scoring rows" in section(page, "answer")
 
 
 # Sketches
