@@ -1,5 +1,6 @@
 """Score thresholds of levels of evidence: as numbers, tables, JSON, and in the report."""
 
+import dataclasses
 import gzip
 import json
 
@@ -435,3 +436,15 @@ def test_label_values(punoise, variants, tmp_path):
     punoise("estimate-prior", *table, "--labeled-value", "P", "--negative-value", "P", expect=2)
     two = ("--labeled", variants, "--unlabeled", variants)
     punoise("estimate-prior", *two, *values, expect=2)
+
+
+def test_smooth_posteriors_lie_within_their_own_bounds():
+    rng = np.random.default_rng(0)
+    targets = np.concatenate([rng.normal(0, 1, 400), rng.normal(3, 1, 200)])
+    sketch = Sketch.from_samples(rng.normal(0, 1, 400), targets)
+    sketch = dataclasses.replace(sketch, labeled_class="negative")
+    calibration = calibrate(sketch, Shares(1 / 3, 0.0, from_these_rows=False), smooth=True)
+    for values, name in ((calibration.posterior, "posterior"), (calibration.lr, "lr")):
+        low, high = getattr(bounds(calibration, 0), name)
+        assert ((low <= values) & (values <= high)).all()
+        assert (low < high).mean() > 0.9

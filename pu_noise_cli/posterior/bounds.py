@@ -79,10 +79,10 @@ def bounds(calibration: Calibration, seed: int, groups: GroupCopies | None = Non
         If rows form groups, bounds are wider by as much as bootstrap samples of groups vary more
         than samples of rows.
     """
-    found = _row_bounds(calibration, seed)
+    row_bounds = _row_bounds(calibration, seed)
     if groups is None or not calibration.informative:
-        return found
-    return widen(found, calibration, _widening(calibration, groups, seed))
+        return row_bounds
+    return widen(row_bounds, calibration, _widening(calibration, groups, seed))
 
 
 def _row_bounds(calibration: Calibration, seed: int) -> Bounds:
@@ -93,10 +93,10 @@ def _row_bounds(calibration: Calibration, seed: int) -> Bounds:
     if not calibration.informative:
         lr, p = calibration.lr, calibration.posterior
         return Bounds((lr, lr), (p, p))
-    method = _bootstrapped if calibration.smooth else _credible
-    found = method(calibration, seed)
-    lr_bounds = _enclose(calibration.lr, found.lr)
-    return _open(calibration, Bounds(lr_bounds, _enclose(calibration.posterior, found.posterior)))
+    quantiles = _bootstrapped(calibration, seed) if calibration.smooth else _credible(calibration)
+    lr_bounds = _enclose(calibration.lr, quantiles.lr)
+    p_bounds = _enclose(calibration.posterior, quantiles.posterior)
+    return _open(calibration, Bounds(lr_bounds, p_bounds))
 
 
 def _exchange_classes(mirrored: Bounds) -> Bounds:
@@ -113,7 +113,7 @@ def _enclose(estimate: FloatArray, pair: Pair) -> Pair:
     return np.minimum(low, estimate), np.maximum(high, estimate)
 
 
-def _open(calibration: Calibration, found: Bounds) -> Bounds:
+def _open(calibration: Calibration, closed: Bounds) -> Bounds:
     """The same bounds, 0 and 1 where the rows beyond a score are too few to exclude that.
 
     A posterior is at most as high at all lower scores. If at the bound fewer than NONE_EXPECTED of
@@ -122,7 +122,7 @@ def _open(calibration: Calibration, found: Bounds) -> Bounds:
     counts, beta = calibration.sketch.counts, calibration.shares.beta
     below = np.cumsum(counts, axis=0)
     above = below[-1] - below + counts
-    (low, high), (p_low, p_high) = found.lr, found.posterior
+    (low, high), (p_low, p_high) = closed.lr, closed.posterior
     labeled_low = posterior_at(low, beta) if beta < 1 - SMALLEST else NONE_EXPECTED
     positives = below[:, UNLABELED] * p_low + below[:, LABELED] * labeled_low
     negatives = above[:, UNLABELED] * (1 - p_high) + above[:, NEGATIVE] * NONE_EXPECTED
@@ -143,7 +143,7 @@ class _Belief:
     to_lr: float  # ... and for the logarithm of the likelihood ratio
 
 
-def _credible(calibration: Calibration, seed: int) -> Bounds:
+def _credible(calibration: Calibration) -> Bounds:
     """Quantiles over all non-decreasing posteriors and over the likely α and β."""
     sketch, shares, rows = calibration.sketch, calibration.shares, calibration.population
     several = list(filter(is_informative, spread(shares, MIXED if shares.draws else 1)))
@@ -310,7 +310,9 @@ def _widening(calibration: Calibration, copies: GroupCopies, seed: int) -> Float
     group_variance, row_variance = (
         _variance(rows, samples, shares, calibration.smooth) for samples in (by_group, by_row)
     )
-    factor = np.sqrt(np.maximum(group_variance / row_variance, 1))
+    ratio = np.ones(len(row_variance))  # also where a smooth curve is at its limit in all samples
+    np.divide(group_variance, row_variance, out=ratio, where=row_variance > 0)
+    factor = np.sqrt(np.maximum(ratio, 1))
     return np.asarray(factor[rows.cell_index(calibration.sketch.scores)])
 
 
@@ -325,7 +327,7 @@ def _variance(whole: Sketch, samples: list[Sketch], shares: Shares, smooth: bool
     return np.asarray((sums[high] - sums[low]) / (weights[high] - weights[low]))
 
 
-def widen(found: Bounds, calibration: Calibration, factor: FloatArray) -> Bounds:
+def widen(narrow: Bounds, calibration: Calibration, factor: FloatArray) -> Bounds:
     """Bounds whose distance from the estimates, on log-odds, is multiplied by a factor.
 
     A bound that is infinitely far from an estimate of 0 or 1 stays.
@@ -338,7 +340,7 @@ def widen(found: Bounds, calibration: Calibration, factor: FloatArray) -> Bounds
         low, high = (np.where(np.isnan(w), b, w) for w, b in zip(wider, bounds, strict=True))
         return _enclose(estimate, (low, high))
 
-    p_low, p_high = found.posterior
+    p_low, p_high = narrow.posterior
     low, high = pair(odds(calibration.posterior), (odds(p_low), odds(p_high)))
     p_bounds = posterior_at(low, 0.5), posterior_at(high, 0.5)  # odds are ratios at even odds
-    return Bounds(pair(calibration.lr, found.lr), p_bounds)
+    return Bounds(pair(calibration.lr, narrow.lr), p_bounds)

@@ -129,7 +129,7 @@ def _calibrate_each(
             rho = low * (1 - p) + high * p
             lr = odds(p) * (1 - alpha) / alpha
             if abs(mean - alpha) > MEAN_TOLERANCE:
-                notices.append(mean_off(mean, alpha, bool(sketch.n_unlabeled)))
+                notices.append(_mean_off(mean, alpha, bool(sketch.n_unlabeled)))
         yield Calibration(
             sketch,
             shares,
@@ -170,7 +170,7 @@ def _exchange_classes(mirrored: Calibration, sketch: Sketch, shares: Shares) -> 
         notices = (Notice("beta-not-above-alpha", message),)
     elif notices:
         mean = 1 - _mean(mirrored.posterior, mirrored.population)
-        notices = (mean_off(mean, shares.alpha),)
+        notices = (_mean_off(mean, shares.alpha),)
     with np.errstate(divide="ignore"):
         lr = 1 / mirrored.lr[::-1]
     return Calibration(
@@ -195,7 +195,7 @@ def _population(sketch: Sketch, shares: Shares) -> FloatArray | IntArray:
     return np.asarray(labeled + (1 - fraction) * sketch.negative / sketch.n_negative)
 
 
-def mean_off(mean: float, alpha: float, unlabeled: bool = True) -> Notice:
+def _mean_off(mean: float, alpha: float, unlabeled: bool = True) -> Notice:
     rows = "unlabeled rows" if unlabeled else "population"
     return Notice(
         "posterior-mean-off",

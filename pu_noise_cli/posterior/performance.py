@@ -1,4 +1,4 @@
-"""How good the score is as a classifier of Y, though no row's Y is known."""
+"""The performance of the score as a classifier of Y, though Y is not known of any row."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ SCHEMA = "punoise.performance/1"
 
 @dataclass(frozen=True, eq=False)
 class Performance:
-    """Expected figures of calling all rows from a score up; arrays have shape (thresholds,)."""
+    """Expected measures of calling all rows from a score up; arrays have shape (thresholds,)."""
 
     auc: float
     threshold: FloatArray
-    called: FloatArray  # the share of the unlabeled rows
+    called: FloatArray  # the fraction of the unlabeled rows
     measures: dict[str, FloatArray]
 
 
 def performance(calibration: Calibration, thresholds: FloatArray | None = None) -> Performance:
-    """Figures on the population of the unlabeled rows, at each score or at given thresholds.
+    """Measures on the population of the unlabeled rows, at thresholds or at every score.
 
     An unlabeled row counts as p of a positive and 1-p of a negative, p being its posterior.
     """
     sketch, p = calibration.sketch, calibration.posterior
-    share = calibration.population / calibration.population.sum()
-    positives, negatives = share * p, share * (1 - p)
+    fraction = calibration.population / calibration.population.sum()
+    positives, negatives = fraction * p, fraction * (1 - p)
     at = sketch.scores if thresholds is None else thresholds
     first = np.searchsorted(sketch.scores, at)
 
@@ -48,11 +48,11 @@ def performance(calibration: Calibration, thresholds: FloatArray | None = None) 
         threshold=at,
         called=np.minimum(tp + fp, 1.0),
         measures={
-            "precision": _share(tp, tp + fp),
-            "recall": _share(tp, tp + fn),
-            "specificity": _share(tn, tn + fp),
-            "f1": _share(2 * tp, 2 * tp + fp + fn),
-            "mcc": _share(
+            "precision": _ratio(tp, tp + fp),
+            "recall": _ratio(tp, tp + fn),
+            "specificity": _ratio(tn, tn + fp),
+            "f1": _ratio(2 * tp, 2 * tp + fp + fn),
+            "mcc": _ratio(
                 tp * tn - fp * fn, np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
             ),
             "accuracy": tp + tn,
@@ -62,14 +62,14 @@ def performance(calibration: Calibration, thresholds: FloatArray | None = None) 
 
 @dataclass(frozen=True, eq=False)
 class Figures:
-    """Performance with 95 % intervals: the AUC, and columns of shape (thresholds,)."""
+    """Performance with 95% intervals: the AUC, and columns of shape (thresholds,)."""
 
     auc: float
     auc_ci: tuple[float, float]
     columns: dict[str, FloatArray]
 
     def to_json(self) -> dict[str, Any]:
-        """The document, null where there is no such figure."""
+        """The document, with null for undefined measures."""
         rows = zip(*self.columns.values(), strict=True)
         return {
             "schema": SCHEMA,
@@ -84,37 +84,37 @@ class Figures:
 
 
 def figures(calibration: Calibration, thresholds: Sequence[float], seed: int) -> Figures:
-    """Figures of calling rows from each threshold up; from every score where there is none."""
+    """Performance at each threshold, or at every score if there is none, with intervals."""
     sketch = calibration.sketch
     at = np.sort(np.array(thresholds)) if thresholds else sketch.scores
-    found = performance(calibration, at)
+    estimate = performance(calibration, at)
     copies = [performance(copy, at) for copy in replicates(calibration, seed)]
     columns: dict[str, FloatArray] = {
         "threshold": at,
         "posterior": calibration.posterior[sketch.cell_index(at)],
-        "called": found.called,
+        "called": estimate.called,
     }
-    for name, values in found.measures.items():
+    for name, values in estimate.measures.items():
         low, high = _interval([copy.measures[name] for copy in copies], values)
         columns |= {name: values, f"{name}_low": low, f"{name}_high": high}
-    low, high = _interval([copy.auc for copy in copies], found.auc)
-    return Figures(found.auc, (float(low), float(high)), columns)
+    low, high = _interval([copy.auc for copy in copies], estimate.auc)
+    return Figures(estimate.auc, (float(low), float(high)), columns)
 
 
 def _or_null(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
-def _interval(copies: Sequence[float] | Sequence[FloatArray], center: Any) -> tuple[Any, Any]:
-    """The 95 % interval of replicates, widened where need be to hold the estimate itself."""
-    with warnings.catch_warnings():  # a figure that no replicate has is NaN
+def _interval(copies: Sequence[float] | Sequence[FloatArray], estimate: Any) -> tuple[Any, Any]:
+    """The 95% interval of replicates, extended to enclose the estimate."""
+    with warnings.catch_warnings():  # a measure that is undefined in every replicate is NaN
         warnings.simplefilter("ignore", RuntimeWarning)
         low, high = np.nanquantile(copies, [0.025, 0.975], axis=0)
-    return np.fmin(low, center), np.fmax(high, center)
+    return np.fmin(low, estimate), np.fmax(high, estimate)
 
 
-def _share(part: FloatArray | float, whole: FloatArray | float) -> FloatArray:
-    """part / whole, NaN where there is nothing."""
+def _ratio(part: FloatArray | float, whole: FloatArray | float) -> FloatArray:
+    """part / whole, NaN where the whole is 0."""
     whole = np.asarray(whole, np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(whole > 1e-12, np.asarray(part) / whole, np.nan)
