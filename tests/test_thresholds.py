@@ -350,7 +350,7 @@ def test_groups_may_come_in_any_parts(genes):
     np.testing.assert_array_equal(merged.wide.edges, whole.wide.edges)
     np.testing.assert_array_equal(merged.wide.counts, whole.wide.counts)
     assert len(whole.wide.edges) <= 512
-    rows, copies = whole.sketches()
+    rows, copies = whole.sketches(Sketch.from_rows(scores, sets))
     assert rows.n_labeled == 1000
     assert len(copies) == 100
     assert np.mean([copy.n_unlabeled for copy in copies]) == pytest.approx(4000, rel=0.06)
