@@ -178,7 +178,7 @@ def _sensitivity(content: ReportContent) -> list[Chart]:
     if sensitivity is None:
         return []
     rows, words = as_rows(sensitivity.columns), content.words
-    labeled_class = content.prior.labeled_class
+    labeled_class = content.labeled_class
     ends = "; ".join(
         f"{percent_range(row['low'], row['high'])} at {percent(row['purity'])}"
         for row in (rows[0], rows[-1])

@@ -252,6 +252,7 @@ class ReportContent:
 
     prior: Prior
     sketch: Sketch
+    labeled_class: str
     words: Mapping[str, str]  # that depend on the class of the labeled rows
     is_stated: bool  # α and β are the user's own
     # the answer and what it assumes
@@ -320,7 +321,7 @@ def report_content(
     assert prior.alpha is not None
     assert prior.beta is not None
     sketch = calibration.sketch
-    labeled_class, p, fdr = prior.labeled_class, posterior["posterior"], posterior["fdr"]
+    labeled_class, p, fdr = sketch.labeled_class, posterior["posterior"], posterior["fdr"]
     drawn = score_range(sketch)
     cells = _curve_cells(sketch, *drawn)
     by_score = {
@@ -334,11 +335,12 @@ def report_content(
     return ReportContent(
         prior=prior,
         sketch=sketch,
+        labeled_class=labeled_class,
         words=WORDS[labeled_class],
         is_stated=prior.method == STATED,
         alpha=Proportion.from_estimate(prior.alpha, prior.alpha_ci),
         beta=Proportion.from_estimate(prior.beta, prior.beta_ci),
-        certainty=_certainty(prior),
+        certainty=_certainty(prior, WORDS[labeled_class]),
         assumed=None if prior.assumed is None else prior.assumed.words,
         sensitivity=_sensitivity(prior, calibration),
         warnings=explain(
@@ -402,7 +404,7 @@ def _method_estimates(prior: Prior) -> tuple[MethodEstimate, ...]:
 # ---- The answer and what it assumes
 
 
-def _certainty(prior: Prior) -> dict[str, str | None]:
+def _certainty(prior: Prior, words: Mapping[str, str]) -> dict[str, str | None]:
     """What is certain, what is likely and what would narrow the interval."""
     lines = certainty(prior, WORDING)
     likely = None
@@ -413,7 +415,7 @@ def _certainty(prior: Prior) -> dict[str, str | None]:
         elif prior.assumed is None:
             likely += "which reflect sampling error only"
         else:
-            end = WORDS[prior.labeled_class]["best_scoring"]
+            end = words["best_scoring"]
             likely += f"which assume nothing of the {end} rows"
     return {"certain": lines.get("sure"), "likely": likely, "narrower": lines.get("next")}
 
@@ -424,7 +426,7 @@ def _sensitivity(prior: Prior, calibration: Calibration) -> Sensitivity | None:
     if assumed is None or not prior.draws or not calibration.shares.from_these_rows:
         return None
     sketch = calibration.sketch
-    if prior.labeled_class == "negative":
+    if sketch.labeled_class == "negative":
         sketch = sketch.mirrored()
     # where scores separate little, less is assumed than is stated
     by_purity = {
@@ -464,7 +466,7 @@ def _elbow(prior: Prior, sketch: Sketch) -> Any:
     """AlphaMax's own α⁺ and β⁺, unless they are the answer: as estimated, or from the scores."""
     if not prior.curves or prior.method == CURVE_METHOD:
         return None
-    if prior.labeled_class == "negative":  # the curves are those of the labeled class
+    if sketch.labeled_class == "negative":  # the curves are those of the labeled class
         sketch = sketch.mirrored()
     elif estimates := [one for one in prior.estimates if one.method == CURVE_METHOD]:
         return estimates[0]
