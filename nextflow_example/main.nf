@@ -95,7 +95,7 @@ workflow SAMPLES {
     }
     scored = scores.join(estimated)
     PUNOISE_POSTERIOR(scored.map { meta, file, prior -> [meta, file, prior, []] })
-    PUNOISE_REPORT(scored.join(PUNOISE_POSTERIOR.out.posterior))
+    PUNOISE_REPORT(scored)
 
     place = ids.withIndex().collectEntries()
     in_order = priors.toSortedList { a, b -> place[a[0].id] <=> place[b[0].id] }

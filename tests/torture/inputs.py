@@ -38,10 +38,6 @@ READERS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = {
             ("performance", "--scores", "{}", "--prior", "prior.json"),
         ),
     ),
-    "posterior": (
-        ("posterior.parquet",),
-        (("report", *SCORED, "--prior", "prior.json", "--posterior", "{}"),),
-    ),
     "prior": (
         ("prior.json",),
         (

@@ -6,7 +6,7 @@ process PUNOISE_REPORT {
     container "punoise:0.1.0"
 
     input:
-    tuple val(meta), path(scores), path(prior), path(posterior)
+    tuple val(meta), path(scores), path(prior)
 
     output:
     tuple val(meta), path("${prefix}/report.html"), emit: report
@@ -23,7 +23,6 @@ process PUNOISE_REPORT {
     punoise report \\
         --scores ${scores} \\
         --prior ${prior} \\
-        --posterior ${posterior} \\
         --out '${prefix}/report.html' \\
         --threads ${task.cpus} \\
         ${args}
