@@ -1,40 +1,42 @@
-"""punoise: class priors and posteriors from noisy positives and unlabeled rows.
+"""The Python interface: data frames in, data frames out, on the steps of the pipeline.
 
 import pu_noise_cli as punoise
 
-found = punoise.estimate(labeled, unlabeled)        # two data frames, or Arrow tables
-found.alpha, found.alpha_ci, found.beta             # as `punoise run` gives them
-found.unlabeled["posterior"]                        # with the caller's index
-found.score(new_rows)                               # rows that were not there before
-found.report("report.html")
+result = punoise.estimate(labeled, unlabeled)       # two data frames, or Arrow tables
+result.alpha, result.alpha_ci, result.beta          # as `punoise run` gives them
+result.unlabeled["posterior"]                       # with the caller's index
+result.score(new_rows)                              # rows that were not there before
+result.report("report.html")
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
     from .notices import Notice
-    from .numerics import FloatArray, IntArray
-    from .pipeline import Analysis, Request
-    from .posterior.calibration import Calibration
-    from .posterior.groups import GroupPosteriors
+    from .numerics import FloatArray
+    from .pipeline import Posteriors, ScoredRows
     from .posterior.table import DoubtfulRows
-    from .prior.base import Estimate
-    from .scale.engine import Engine
+    from .prior.document import Prior
+    from .tables.reading import Table
     from .tables.rows import Chunk, Rows
 
     TableLike: TypeAlias = pd.DataFrame | pa.Table
 
+Settings = TypeVar("Settings")
+RANGES = {"beta": (0, 1), "seed": (0, 2**63 - 1), "threads": (1, 4096)}
+RANGES |= {"purity": (0, 1), "max_train_rows": (100, 2**31)}
+
 
 @dataclass(frozen=True, eq=False)
 class Estimated:
-    """What two tables say of α and β, and of each of their rows.
+    """Alpha, beta and the posterior of each row.
 
     `labeled`, `unlabeled` and `negatives` hold the columns of POSTERIOR (score, tau, posterior, lr,
     fdr) for the rows of each table, in their order and with their index. With `by`, `groups` holds
@@ -44,100 +46,89 @@ class Estimated:
     labeled: pd.DataFrame
     unlabeled: pd.DataFrame
     negatives: pd.DataFrame | None
-    rows: Rows
-    analysis: Analysis
-    calibration: Calibration
+    document: Prior
+    scored: ScoredRows
+    posteriors: Posteriors
     doubtful: DoubtfulRows
-    by_group: GroupPosteriors | None = None
-
-    @property
-    def answer(self) -> Estimate:
-        """The estimate of the method that was asked for."""
-        assert self.analysis.prior.answer is not None  # else estimate() has raised
-        return self.analysis.prior.answer
-
-    @property
-    def alpha(self) -> float:
-        """The share of positives among the unlabeled rows."""
-        return self.answer.alpha
-
-    @property
-    def alpha_ci(self) -> tuple[float, float] | None:
-        """The 95 % interval of α."""
-        return self.answer.alpha_ci
-
-    @property
-    def beta(self) -> float:
-        """The share of the labeled rows that are what the labels say."""
-        return self.answer.beta
-
-    @property
-    def beta_ci(self) -> tuple[float, float] | None:
-        """The 95 % interval of β."""
-        return self.answer.beta_ci
-
-    @property
-    def warnings(self) -> tuple[Notice, ...]:
-        """What to be wary of, as (code, message)."""
-        return (*self.analysis.prior.notices, *self.calibration.notices)
-
-    @property
-    def groups(self) -> pd.DataFrame | None:
-        """What was estimated of each group of `by`: the columns of GROUPS, by its name."""
-        if self.by_group is None:
-            return None
-        return self.by_group.groups.table().to_pandas().set_index("group")
 
     @property
     def prior(self) -> dict[str, Any]:
         """The content of prior.json."""
-        return self.analysis.prior.to_json()
+        return self.document.to_json()
+
+    @property
+    def alpha(self) -> float:
+        """The fraction of positives among the unlabeled rows."""
+        assert self.document.alpha is not None  # or estimate() would have raised
+        return self.document.alpha
+
+    @property
+    def alpha_ci(self) -> tuple[float, float] | None:
+        """The 95% interval of alpha."""
+        return self.document.alpha_ci
+
+    @property
+    def beta(self) -> float:
+        """The fraction of the labels that are right."""
+        assert self.document.beta is not None
+        return self.document.beta
+
+    @property
+    def beta_ci(self) -> tuple[float, float] | None:
+        """The 95% interval of beta."""
+        return self.document.beta_ci
+
+    @property
+    def warnings(self) -> tuple[Notice, ...]:
+        """Warnings, each with a code and a message."""
+        return (*self.document.notices, *self.posteriors.notices)
+
+    @property
+    def groups(self) -> pd.DataFrame | None:
+        """The columns of GROUPS, by group."""
+        by_group = self.posteriors.by_group
+        return None if by_group is None else by_group.groups.table().to_pandas().set_index("group")
 
     def score(self, new_rows: TableLike, threads: int = 1) -> pd.DataFrame:
         """The columns of POSTERIOR for rows that the score was not learned from."""
-        import numpy as np
-
+        from .errors import python_spelling
         from .scale.engine import ahead
         from .tables.rows import Rows
 
-        model, by = self.analysis.trained.model, self.rows.kept
-        features = [column.name for column in model.encoding.columns]
-        table = _table("new rows", new_rows, _column_names(new_rows) - {*features, *by})
-        rows = Rows.from_tables([table], features=features, keep=by, wanted_by="model")
-        scores, places = [np.empty(0)], [np.empty(0, np.int64)]
-        for chunk, found in ahead(model.score, rows.chunks([*features, *by]), threads):
-            scores.append(found)
-            places.append(_places(chunk, self.by_group))
-        parts = np.concatenate(scores), np.concatenate(places)
-        frame = _frame(self.calibration, self.by_group, *parts)
+        trained, rows = self.scored.trained, self.scored.rows
+        assert trained is not None
+        assert rows is not None
+        kept = rows.kept
+        features = [column.name for column in trained.model.encoding.columns]
+        unused = _column_names(new_rows) - {*features, *kept}
+        with python_spelling():
+            table = _open("new rows", new_rows, unused)
+            rows = Rows.from_tables([table], features=features, keep=kept, wanted_by="the model")
+            chunks = ahead(trained.model.score, rows.chunks([*features, *kept]), threads)
+            (frame,) = _frames(self.posteriors, rows, chunks)
         return _indexed(frame.drop(columns="posterior_labeled"), new_rows)
 
     def report(self, file: str) -> None:
         """Write the report as one HTML file."""
-        from .posterior.bounds import bounds
-        from .report.content import report_content
+        from . import pipeline
         from .report.page import render
         from .tables.results import provenance
         from .tables.writing import write_text
 
-        trained, prior, calibration = self.analysis.trained, self.analysis.prior, self.calibration
-        content = report_content(
-            prior,
-            calibration,
-            {"posterior": calibration.posterior, "fdr": calibration.fdr},
-            bounds(calibration, prior.seed).posterior,
-            doubtful=self.doubtful.kept,
-            provenance=provenance(
-                self.rows,
-                counts=trained.counts,
-                columns=trained.columns,
-                score_column=None if trained.learned else trained.columns[0].column,
-                notices=trained.notices,
-                options={},
-                execution={},
-            ),
-            groups=None if self.by_group is None else self.by_group.groups,
+        trained, rows = self.scored.trained, self.scored.rows
+        assert trained is not None
+        assert rows is not None
+        made_of = provenance(
+            rows,
+            counts=trained.counts,
+            columns=trained.columns,
+            score_column=None if trained.learned else trained.columns[0].column,
+            notices=trained.notices,
+            options={},
+            execution={},
         )
+        found = self.posteriors
+        content = pipeline.sample_report(self.document, found, None, self.doubtful, made_of)
         write_text(str(file), render(content))
 
 
@@ -158,239 +149,164 @@ def estimate(
     transform: bool | None = None,
     na: Sequence[str] = (),
     categorical: Sequence[str] = (),
-    classifier: str = "standard",
-    max_train_rows: int = 100_000,
-    method: str = "auto",
+    classifier: str | None = None,
+    max_train_rows: int | None = None,
+    method: str | None = None,
     beta: float | None = None,
+    purity: float | None = None,
+    alpha_between: tuple[float, float] | None = None,
+    beta_between: tuple[float, float] | None = None,
     sample: str | None = None,
     seed: int = 0,
     threads: int = 1,
 ) -> Estimated:
-    """α, β and posteriors from a table of labeled rows and one of unlabeled rows.
+    """Estimate alpha, beta and posteriors from a table of labeled and one of unlabeled rows.
 
     A third table may hold known negatives. With `by`, a column that names groups of rows, each
-    group has an α of its own, by which its rows have their posteriors. The options are those of
-    `punoise run`, and so are the numbers. Tables that cannot be used raise errors.InputError, those
-    that give no estimate errors.EstimationError.
+    group has its own alpha. The options are those of `punoise run`, and so are the numbers.
+
+    Returns
+    -------
+    Estimated
+
+    Raises
+    ------
+    errors.InputError
+        If a table cannot be used.
+    errors.EstimationError
+        If the tables give no estimate.
     """
-    from .pipeline import Request
-    from .prior.base import Settings
-    from .score.training import TransformSettings
-
-    _check_choices(labeled_are, method, classifier, missing_score or "stop")
-    _check_ranges(beta=beta, seed=seed, threads=threads, max_train_rows=max_train_rows)
-    turned = labeled_are == "negatives"
-    given = _by_set(labeled, unlabeled, negatives, labeled_are)
-    features = features if score_column is None else (score_column,)
-    _check_columns(given, drop_columns, keep_columns)
-    aside = {*drop_columns, *keep_columns} - {*features, group_column, by}
-    rows = _rows(
-        given,
-        aside,
-        by,
-        features=features,
-        group_column=group_column,
-        labeled_class="negative" if turned else "positive",
-    )
-    settings = TransformSettings(
-        classifier=classifier,
-        train=False if score_column is not None else transform,
-        lower_is_positive=lower_is_positive,
-        skip_missing=None if missing_score is None else missing_score == "skip",
-        max_train_rows=max_train_rows,
-        na=tuple(na),
-        categorical=tuple(categorical),
-        seed=seed,
-        threads=threads,
-        only_to_learn=() if group_column is None else ("group_column",),
-    )
-    estimation = Settings(beta=beta, seed=seed)
-    request = Request(settings, estimation, method, sample)
-    return _estimated(rows, request, given, keep_columns)
-
-
-def _estimated(
-    rows: Rows, request: Request, given: Mapping[int, TableLike], keep: Sequence[str]
-) -> Estimated:
-    """What rows say, with a frame for each of the tables given, which has columns of it too."""
+    options = {name: value for name, value in locals().items() if value is not None}
     from threadpoolctl import threadpool_limits
 
-    from .pipeline import analyse
-    from .posterior.calibration import calibrate
-    from .prior.document import shares_for
+    from . import pipeline
+    from .errors import python_spelling
+    from .posterior.table import DoubtfulRows
     from .scale.engine import Engine, Local
-    from .tables.rows import LABELED, NEGATIVE, UNLABELED
 
-    threads = request.transform.threads
-    engine = Engine(Local(threads))
-    with threadpool_limits(1, user_api="blas"):  # see blas.py
-        analysis = analyse(rows, request, engine)
-        sketch, shares, _ = shares_for(analysis.prior, analysis.sketch)
-        calibration = calibrate(sketch, shares)
-        by_group = _by_group(rows, analysis, calibration, engine)
-        frames, doubtful = _posteriors(rows, analysis, calibration, by_group, threads)
-    of_tables = zip(given.items(), frames, strict=True)
-    indexed = {code: _indexed(frame, table, keep) for (code, table), frame in of_tables}
-    found = (indexed[LABELED], indexed[UNLABELED], indexed.get(NEGATIVE))
-    return Estimated(*found, rows, analysis, calibration, doubtful, by_group)
-
-
-def _by_group(
-    rows: Rows, analysis: Analysis, calibration: Calibration, engine: Engine
-) -> GroupPosteriors | None:
-    """What scores say in each group, where a column that names groups is carried through."""
-    from .posterior.groups import GroupPosteriors, estimate_groups
-
-    if not rows.kept:
-        return None
-    (by,) = rows.kept
-    scorer = analysis.trained.scorer
-    groups = estimate_groups(rows, by, calibration, engine, scorer)
-    return GroupPosteriors(groups, calibration)
-
-
-def _rows(
-    given: Mapping[int, TableLike], aside: Collection[str], by: str | None, **columns: Any
-) -> Rows:
-    """The rows of tables in memory, by the code of their set, without the columns set aside.
-
-    Of other columns, that which names groups is carried through.
-    """
-    from .posterior.groups import check_by
-    from .tables.rows import SETS, Rows
-
-    tables = [_table(SETS[code], table, aside) for code, table in given.items()]
-    if by is None:
-        return Rows.from_tables(tables, sets=list(given), **columns)
-    rows = Rows.from_tables(tables, sets=list(given), keep=[by], **columns)
-    check_by(rows, by)
-    return rows
+    with python_spelling(), threadpool_limits(1, user_api="blas"):
+        _check(options)
+        tables = {"labeled": labeled, "negatives": negatives, "unlabeled": unlabeled}
+        tables = {name: table for name, table in tables.items() if table is not None}
+        _check_columns(tables, drop_columns, keep_columns)
+        used = {*features, score_column, group_column, by}
+        unused = {*drop_columns, *keep_columns} - used
+        opened = {name: _open(name, table, unused) for name, table in tables.items()}
+        inputs = _pick(
+            pipeline.Inputs, {**options, **opened, "drop_columns": (), "keep_columns": ()}
+        )
+        engine = Engine(Local(threads))
+        rows = pipeline.open_rows(inputs)
+        trained = pipeline.train(rows, _pick(pipeline.ScoreSettings, options), engine)
+        scored = pipeline.score_rows(rows, trained, engine)
+        prior = pipeline.estimate(scored, _pick(pipeline.PriorSettings, options), engine)
+        wanted = _pick(pipeline.Wanted, options)
+        posteriors = pipeline.posteriors(scored, prior, wanted, engine, bounded=True)
+        doubtful = DoubtfulRows(label_sign=posteriors.calibration.label_sign)
+        chunks = _noting(doubtful, rows, trained.scorer.score_all(rows, threads))
+        frames = dict(zip(opened, _frames(posteriors, rows, chunks), strict=True))
+    for name in frames.keys() - {"labeled"}:
+        frames[name] = frames[name].drop(columns="posterior_labeled")
+    indexed = {name: _indexed(frames[name], tables[name], keep_columns) for name in frames}
+    return Estimated(
+        indexed["labeled"],
+        indexed["unlabeled"],
+        indexed.get("negatives"),
+        prior,
+        scored,
+        posteriors,
+        doubtful,
+    )
 
 
-def _by_set(
-    labeled: TableLike, unlabeled: TableLike, negatives: TableLike | None, labeled_are: str
-) -> dict[int, TableLike]:
-    """The tables by the code of the set that their rows are of."""
-    from .errors import UsageError
-    from .tables.rows import LABELED, NEGATIVE, UNLABELED
-
-    if negatives is None:
-        return {LABELED: labeled, UNLABELED: unlabeled}
-    if labeled_are == "negatives":
-        raise UsageError("known negatives go with labeled positives")
-    return {LABELED: labeled, NEGATIVE: negatives, UNLABELED: unlabeled}
+def _pick(settings: type[Settings], options: dict[str, Any]) -> Settings:
+    """Settings whose fields are set by the options of the same names."""
+    names = {field.name for field in fields(settings)}  # type: ignore[arg-type]
+    return settings(**{name: value for name, value in options.items() if name in names})
 
 
-def _check_choices(labeled_are: str, method: str, classifier: str, missing_score: str) -> None:
-    """Stop where a choice is not one of those there are."""
-    from .errors import UsageError
-    from .prior.base import ESTIMATORS
-    from .score.classifiers import CLASSIFIERS
+def _check(options: dict[str, Any]) -> None:
+    """Stop where a choice does not exist or a number is out of range."""
+    from . import pipeline
+    from .errors import UsageError, option
 
-    for name, chosen, known in (
-        ("labeled_are", labeled_are, ("positives", "negatives")),
-        ("method", method, (*ESTIMATORS, "all")),
-        ("classifier", classifier, tuple(CLASSIFIERS)),
-        ("missing_score", missing_score, ("stop", "skip")),
-    ):
-        if chosen not in known:
-            raise UsageError(f"{name} is one of {', '.join(known)}, not {chosen!r}")
-
-
-def _check_ranges(**numbers: float | None) -> None:
-    """Stop where a number is outside of what the command would take; None is always inside."""
-    from .errors import UsageError
-
-    ranges = {
-        "beta": (0, 1),
-        "seed": (0, 2**63 - 1),
-        "threads": (1, 4096),
-        "max_train_rows": (100, 2**31),
+    choices = {
+        "labeled_are": ("positives", "negatives"),
+        "missing_score": ("stop", "skip"),
+        "method": pipeline.methods(),
+        "classifier": pipeline.classifiers(),
     }
-    for name, value in numbers.items():
-        low, high = ranges[name]
-        if value is not None and not low <= value <= high:
-            raise UsageError(f"{name} is from {low} to {high}, not {value}")
+    for name, known in choices.items():
+        if name in options and options[name] not in known:
+            raise UsageError(
+                f"{option(name)}{options[name]!r}: one of {', '.join(known)} is needed"
+            )
+    for name, (low, high) in RANGES.items():
+        if name in options and not low <= options[name] <= high:
+            raise UsageError(f"{option(name)}{options[name]}: must be from {low} to {high}")
 
 
-def _check_columns(given: dict[int, TableLike], drop: Sequence[str], keep: Sequence[str]) -> None:
-    """Stop where no table has a column that is to be dropped, or not each one that is to stay."""
+def _check_columns(tables: dict[str, TableLike], drop: Sequence[str], keep: Sequence[str]) -> None:
+    """Stop where a column to drop is in no table, or one to keep not in each."""
     from .errors import InputError
 
-    there = [_column_names(table) for table in given.values()]
+    names = [_column_names(table) for table in tables.values()]
     for column in drop:
-        if not any(column in names for names in there):
+        if not any(column in known for known in names):
             raise InputError(f"no table has a column {column!r} to drop")
     for column in keep:
-        if not all(column in names for names in there):
+        if not all(column in known for known in names):
             raise InputError(f"not every table has a column {column!r} to keep")
 
 
-def _column_names(given: TableLike) -> set[str]:
-    names: Iterable[str] = getattr(given, "column_names", getattr(given, "columns", ()))
+def _column_names(table: TableLike) -> set[str]:
+    names: Iterable[str] = getattr(table, "column_names", getattr(table, "columns", ()))
     return set(names)
 
 
-def _posteriors(
-    rows: Rows,
-    analysis: Analysis,
-    calibration: Calibration,
-    by_group: GroupPosteriors | None,
-    threads: int,
-) -> tuple[list[pd.DataFrame], DoubtfulRows]:
-    """The frame of each table, and the labels to check first."""
-    import numpy as np
+def _open(name: str, table: TableLike, unused: Collection[str]) -> Table:
+    """A table in memory, without some columns, to be read as any other."""
+    import pyarrow as pa
 
-    from .posterior.table import DoubtfulRows
+    from .errors import InputError
+    from .tables.reading import table_in_memory
 
-    scores: list[list[Any]] = [[] for _ in rows.tables]
-    places: list[list[Any]] = [[] for _ in rows.tables]
-    doubtful = DoubtfulRows(label_sign=calibration.label_sign)
-    for chunk, found in analysis.trained.scorer.score_all(rows, threads):
-        scores[chunk.table].append(found)
-        places[chunk.table].append(_places(chunk, by_group))
-        doubtful.add(rows.ids(chunk), found, chunk.labeled, chunk.first_row)
-    frames = [
-        _frame(calibration, by_group, *map(np.concatenate, parts))
-        for parts in zip(scores, places, strict=True)
-    ]
-    return [frames[0], *(f.drop(columns="posterior_labeled") for f in frames[1:])], doubtful
+    try:
+        if isinstance(table, pa.Table):
+            arrow = table.select([c for c in table.column_names if c not in unused])
+        else:
+            used = [column not in unused for column in table.columns]
+            arrow = pa.Table.from_pandas(table.loc[:, used], preserve_index=False)
+    except (pa.ArrowException, TypeError, AttributeError) as error:
+        raise InputError(f"{name}: not a data frame or Arrow table ({error})") from error
+    return table_in_memory(name, arrow)
 
 
-def _places(chunk: Chunk, by_group: GroupPosteriors | None) -> IntArray:
-    """The place of each row's group, shape (n,); 0 where there are no groups."""
-    import numpy as np
-
-    from .posterior.groups import group_names
-
-    if by_group is None:
-        return np.zeros(chunk.batch.num_rows, np.int64)
-    return by_group.groups.places(group_names(chunk, by_group.groups.by))
+def _noting(
+    doubtful: DoubtfulRows, rows: Rows, scored: Iterable[tuple[Chunk, FloatArray]]
+) -> Iterator[tuple[Chunk, FloatArray]]:
+    """Scored rows, on the way of which doubtful labels are noted."""
+    for chunk, scores in scored:
+        doubtful.add(rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
+        yield chunk, scores
 
 
-def _frame(
-    calibration: Calibration,
-    by_group: GroupPosteriors | None,
-    scores: FloatArray,
-    places: IntArray,
-) -> pd.DataFrame:
-    """The columns of POSTERIOR for scores and the places of groups, both of shape (n,)."""
-    import pandas as pd
+def _frames(
+    posteriors: Posteriors, rows: Rows, scored: Iterable[tuple[Chunk, FloatArray]]
+) -> list[pd.DataFrame]:
+    """The columns of POSTERIOR for the rows of each table."""
+    import pyarrow as pa
 
-    from .posterior.table import posterior_columns
-
-    cells = calibration.sketch.cell_index(scores)
-    of_cells = posterior_columns(calibration)
-    columns = {name: column[cells] for name, column in of_cells.items()}
-    if by_group is not None:
-        found = by_group.columns(places, cells)
-        columns = {name: found[name] for name in of_cells}
-    frame = pd.DataFrame({"score": scores, **columns})
-    return frame.where(frame["score"].notna())  # nothing is known of a row without a score
+    names = list(posteriors.columns)
+    parts: list[list[pa.RecordBatch]] = [[] for _ in rows.tables]
+    for chunk, scores in scored:
+        arrays = [pa.array(scores, from_pandas=True), *posteriors.step.arrays(names, chunk, scores)]
+        parts[chunk.table].append(pa.RecordBatch.from_arrays(arrays, ["score", *names]))
+    return [pa.Table.from_batches(batches).to_pandas() for batches in parts]
 
 
 def _indexed(frame: pd.DataFrame, like: TableLike, keep: Sequence[str] = ()) -> pd.DataFrame:
-    """A frame with the index of the table that it is made from, where that has one, and columns."""
+    """A frame with the index of the caller's table, if it has one, and columns of it."""
     import pandas as pd
     import pyarrow as pa
 
@@ -400,23 +316,3 @@ def _indexed(frame: pd.DataFrame, like: TableLike, keep: Sequence[str] = ()) -> 
     else:
         frame, kept = frame.set_index(like.index), like[columns]
     return pd.concat([frame, kept], axis=1) if columns else frame
-
-
-def _table(name: str, given: TableLike, aside: Collection[str] = ()) -> Any:
-    """A table in memory, without some columns, as one that can be read like any other."""
-    import pyarrow as pa
-
-    from .errors import InputError
-    from .tables.reading import table_in_memory
-
-    try:
-        if isinstance(given, pa.Table):
-            table = given.select([column for column in given.column_names if column not in aside])
-        else:
-            used = [column not in aside for column in given.columns]
-            table = pa.Table.from_pandas(given.loc[:, used], preserve_index=False)
-    except (pa.ArrowException, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{name}: not a data frame or Arrow table that can be read ({error})"
-        ) from error
-    return table_in_memory(name, table)

@@ -7,14 +7,15 @@ import errno
 import re
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from typing import ClassVar
 
-MAX_LINE = 2000  # characters; names and values may be of any length
-# what moves the cursor, reverses the text, or is no character
+MAX_LINE = 2000  # characters
+# moves the cursor, reverses the text, or is not a character
 UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """Text on one line, which no name or value in it can make do anything to a terminal."""
+    """Text on one line, safe for a terminal whatever names or values it quotes."""
     if len(text) > MAX_LINE:
         text = f"{text[:MAX_LINE]}..."
     return UNPRINTABLE.sub(lambda found: repr(found[0])[1:-1], text)
@@ -50,7 +51,7 @@ class PunoiseError(Exception):
 
 
 class UsageError(PunoiseError):
-    """The command line asks for something that cannot be: a missing file, clashing options."""
+    """The command line is invalid: a missing file, or conflicting options."""
 
     exit_code = 2
 
@@ -62,7 +63,7 @@ class InputError(PunoiseError):
 
 
 class EstimationError(PunoiseError):
-    """The input is well formed but no estimate can be had from it."""
+    """The input is well formed but gives no estimate."""
 
     exit_code = 4
 
@@ -74,72 +75,69 @@ class StrictError(PunoiseError):
 
 
 class MachineError(PunoiseError):
-    """The machine has failed: no memory or disk left, or a device that cannot be read."""
+    """The machine failed: out of memory or disk, or an unreadable device."""
 
     exit_code = 5
 
 
 class ClosedPipe(PunoiseError):
-    """The reader of our standard output has gone, as in `| head`; nothing is said of it."""
+    """The reader of standard output has gone, as in `| head`; nothing is printed."""
 
-    exit_code = 141  # as a process that SIGPIPE ends
+    exit_code = 141  # as for a process ended by SIGPIPE
 
 
-# what a user can set right about a name; all else that the system says is the machine's fault
-OF_USAGE = {
+# what the user can correct about a file name; anything else is the machine's fault
+USER_ERRNOS = {
     *(errno.ENOENT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR),
     *(errno.ELOOP, errno.ENAMETOOLONG, errno.EEXIST, errno.ENOTEMPTY, errno.EBUSY, errno.ETXTBSY),
 }
-OF_INPUT = {errno.EINVAL, errno.EFBIG, errno.EOVERFLOW, errno.ESPIPE}  # a place that cannot be
+INPUT_ERRNOS = {errno.EINVAL, errno.EFBIG, errno.EOVERFLOW, errno.ESPIPE}  # impossible file offsets
 NO_MEMORY = (
     *("not enough memory", "out of memory", "Cannot allocate memory", "can't start new thread"),
     *("Failed to launch worker thread", "Resource temporarily unavailable"),
-    "failed to map segment",  # of a library that is loaded
+    "failed to map segment",  # while a library is loaded
 )
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether there was no memory, or no room for another thread; some libraries only say so."""
+    """Whether memory, or room for a thread, ran out; some libraries only say so in words."""
     return isinstance(error, MemoryError) or any(text in str(error) for text in NO_MEMORY)
 
 
-def of_system(what: str, error: BaseException) -> PunoiseError | None:
-    """What the system says, as an error of ours; None where it is the file that is wrong."""
+def from_os_error(what: str, error: BaseException) -> PunoiseError | None:
+    """The operating system's error as one of ours; None if the content of the file is at fault."""
     if is_out_of_memory(error):
         return MachineError(f"{what}: out of memory")
     number = error.errno if isinstance(error, OSError) else None
-    if number is None or number in OF_INPUT:
+    if number is None or number in INPUT_ERRNOS:
         return None
     reason = getattr(error, "strerror", None) or str(error)
     detail = reason.split("Detail: ")[-1].split("\n")[0]  # Arrow's, after the whole path
-    return (UsageError if number in OF_USAGE else MachineError)(f"{what}: {detail}")
+    return (UsageError if number in USER_ERRNOS else MachineError)(f"{what}: {detail}")
 
 
 # ---- Interruptions
 
 
-class Terminated(BaseException):
-    """A signal asked the process to end; raised so that temporary files are removed."""
+class _Interrupts:
+    """What a signal handler must know."""
+
+    depth = 0  # nested parts of the code that must not be interrupted
+    pending: Callable[[], None] | None = None  # what a signal that came meanwhile asks for
+    cleanups: ClassVar[dict[str, Callable[[], None]]] = {}  # what removes temporary files, by path
 
 
-class _Critical:
-    """Parts of the code that must not be interrupted, one inside another."""
-
-    depth = 0
-    deferred: Callable[[], None] | None = None  # what a signal that came meanwhile asks for
-
-
-critical = _Critical()
+interrupts = _Interrupts()
 
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
     """Let what is inside finish before a signal is answered."""
-    critical.depth += 1
+    interrupts.depth += 1
     try:
         yield
     finally:
-        critical.depth -= 1
-        if not critical.depth and critical.deferred is not None:
-            answer, critical.deferred = critical.deferred, None
+        interrupts.depth -= 1
+        if not interrupts.depth and interrupts.pending is not None:
+            answer, interrupts.pending = interrupts.pending, None
             answer()

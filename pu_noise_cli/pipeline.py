@@ -1,507 +1,729 @@
-"""The one path from tables to a prior: train, score, estimate, and keep what was noticed.
+"""The path from tables to files: rows, scores, prior, posteriors, results.
 
-Everything in one go: scores, prior, posteriors, model, report and provenance in a directory.
+    rows    = open_rows(inputs)                          tables, matched by column name
+    trained = train(rows, scoring, engine)               a classifier of labeled against unlabeled
+    scored  = score_rows(rows, trained, engine)          honest scores, and the sketch of them
+    prior   = estimate(scored, estimation, engine)       alpha and beta
+    result  = posteriors(scored, prior, wanted, engine)  what each score says of a row
+    engine.write(result.step, ...)                       POSTERIOR, row by row
 
-The steps are those of the single commands, so its files are what they write.
+`run` takes all steps into one directory. A single command takes some of them, and reads what an
+earlier command wrote in place of the others. Settings have fields named as the options are.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
-from .errors import EstimationError, InputError, PunoiseError
+from .audit.design import read_audits
+from .audit.verdicts import revise
+from .errors import EstimationError, InputError, PunoiseError, UsageError, option
 from .evidence.strengths import Grading, strengths
 from .evidence.thresholds import Thresholds
 from .notices import Notice
-from .numerics import FloatArray
-from .posterior.bounds import Bounds, GatherGroups, GroupCopies, bounds
+from .posterior.bounds import Bounds, GatherGroups, bounds
 from .posterior.calibration import Calibration, calibrate
-from .posterior.groups import GroupPosteriors, Groups, WriteGroupPosteriors, estimate_groups
-from .posterior.table import Columns, DoubtfulRows, WritePosteriors, posterior_columns
-from .prior.base import Samples, Settings
-from .prior.document import Prior, parse_prior, read_prior, shares_for
+from .posterior.groups import GroupPosteriors, Groups, WriteGroupPosteriors, check_by
+from .posterior.groups import estimate_groups as pool_groups
+from .posterior.table import (
+    Columns,
+    DoubtfulRows,
+    WritePosteriors,
+    posterior_columns,
+)
+from .prior.base import ESTIMATORS, Settings
+from .prior.document import Prior, parse_prior, read_prior, shares_for, stated
 from .prior.estimation import (
-    DEFAULT_METHOD,
-    estimate_prior,
+    conclude,
     failed_prior,
     needs_features,
+    run_methods,
     stated_prior,
 )
+from .prior.multivariate import feature_samples
 from .proteomics.levels import PSMS, WriteMatchPosteriors, calibrate_matches, roll_up, write_levels
-from .proteomics.matches import (
-    Confidence,
-    Matches,
-    ScoredMatches,
-    check_decoys,
-    tally_for,
-)
+from .proteomics.matches import COUNTING, Confidence, Matches, check_decoys, match_keys, tally_for
+from .proteomics.pin import SET_NAMES, PinRoles
 from .report.charts import Chart, sample_charts
 from .report.comparison import Sample, compared_sample, comparison_charts, render_comparison
 from .report.content import ReportContent, report_content
 from .report.page import render
 from .scale.engine import Engine, check_sharded_target
-from .score.model import ScoreModel, StoredModel, save_model
-from .score.scores import Scored, Scores, WriteScores
-from .score.sketch import Sketch, SketchBuilder
-from .score.training import (
-    MAX_TRAIN_VALUES,
-    RowSample,
-    Trained,
-    TransformSettings,
-    check_sizes,
-    survey_step,
-    train,
-)
+from .score.classifiers import CLASSIFIERS
+from .score.model import HonestScorer, StoredModel, save_model
+from .score.scores import Scores, TallyScores, WriteScores
+from .score.sketch import Sketch
+from .score.sketch import read_sketches as merge_sketch_files
+from .score.training import ScoreSettings as ScoreSettings
+from .score.training import Trained, check_sizes, survey_step
+from .score.training import train as train_model
 from .tables.files import document, read_bytes, read_document, read_json
+from .tables.reading import READERS, Table, open_table
 from .tables.results import (
-    DOCUMENTS,
-    GROUPS,
     MANIFESTS,
     OUTPUTS,
     PROVENANCE,
-    ROLLED_UP,
     SHARDED,
     THRESHOLDS,
     InputFile,
     Provenance,
+    Stage,
+    abandon,
     check_same_run,
     digests,
     earlier_files,
+    is_unfinished,
     provenance,
     staged,
 )
-from .tables.rows import Rows
+from .tables.rows import LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
 from .tables.writing import (
+    check_distinct,
     check_target,
+    make_directory,
+    new_directory,
     write_atomically,
     write_json,
     write_text,
 )
 
+DEFAULT_METHOD = "auto"
+
+
+def methods() -> list[str]:
+    """The names of the methods, and `all`."""
+    return [*ESTIMATORS, "all"]
+
+
+def classifiers() -> list[str]:
+    """The names of the classifiers."""
+    return list(CLASSIFIERS)
+
+
+def formats() -> list[str]:
+    """The names of the formats of tables."""
+    return list(READERS)
+
+
+# ---- Tables to rows
+
 
 @dataclass(frozen=True)
-class Request:
-    """What the user may fix about the way from tables to a prior."""
+class Inputs:
+    """The tables, and the role of each column."""
 
-    transform: TransformSettings
-    estimation: Settings
-    method: str = DEFAULT_METHOD
-    sample: str | None = None
-    stated: Prior | None = None  # the user's own α and β, which are then not estimated
+    labeled: str | Table | None = None
+    unlabeled: str | Table | None = None
+    negatives: str | Table | None = None
+    table: str | Table | None = None  # of all rows, with a label column
+    input_format: str | None = None
+    label_column: str | None = None
+    labeled_value: Sequence[str] = ()
+    negative_value: Sequence[str] = ()
+    labeled_are: str | None = None
+    id_column: Sequence[str] = ()
+    keep_columns: Sequence[str] = ()
+    group_column: str | None = None
+    by: str | None = None
+    features: Sequence[str] = ()
+    drop_columns: Sequence[str] = ()
+    score_column: str | None = None
+    spectrum_columns: Sequence[str] = ()
+    peptide_column: str | None = None
+    protein_column: str | None = None
+
+
+def open_rows(inputs: Inputs) -> Rows:
+    """Open the tables and match their columns by name; a .pin file knows its own columns."""
+    by_set = {LABELED: inputs.labeled, NEGATIVE: inputs.negatives, UNLABELED: inputs.unlabeled}
+    named = {code: table for code, table in by_set.items() if table is not None}
+    if inputs.table is not None:
+        named = {UNLABELED: inputs.table}
+    elif inputs.labeled is None or len(named) < 2:
+        needed = [option(name) for name in ("labeled", "unlabeled", "table", "label_column")]
+        raise UsageError("give {} and {}, or {} and {}".format(*needed))
+    if list(named.values()).count("-") > 1:
+        raise UsageError("only one table can come from standard input")
+    tables = [
+        open_table(table, inputs.input_format) if isinstance(table, str) else table
+        for table in named.values()
+    ]
+    pin = [table for table in tables if table.shards[0].format.kind == "pin"]
+    if pin:
+        inputs = _complete_pin(inputs, pin[0])
+    if inputs.table is not None and inputs.label_column is None:
+        raise UsageError(
+            f"{option('table')} needs {option('label_column')} (or, if it is a .pin file of "
+            f"another name, {option('input_format')} pin)"
+        )
+    rows = Rows.from_tables(
+        tables,
+        sets=list(named),
+        features=inputs.features if inputs.score_column is None else (inputs.score_column,),
+        drop=inputs.drop_columns,
+        id_columns=inputs.id_column,
+        group_column=inputs.group_column,
+        label_column=inputs.label_column,
+        label_values=_label_values(inputs),
+        keep=(*inputs.keep_columns, *(() if inputs.by is None else (inputs.by,))),
+        keys=_keys(inputs, tables),
+        set_names=SET_NAMES if pin else None,
+        labeled_class="negative" if inputs.labeled_are == "negatives" else "positive",
+        wanted_by="features" if inputs.score_column is None else "score_column",
+    )
+    if inputs.by is not None:
+        check_by(rows, inputs.by)
+    return rows
+
+
+def _complete_pin(inputs: Inputs, table: Table) -> Inputs:
+    """The inputs with the roles that the columns of a .pin file have, unless stated otherwise."""
+    if inputs.table is None and inputs.labeled_are is None:
+        raise UsageError(
+            f"{table.name}: a .pin file says which of its rows are decoys: give it as "
+            f"{option('table')}; if {option('labeled')} has decoys only and {option('unlabeled')} "
+            f"none, use {option('labeled_are')} negatives"
+        )
+    if inputs.table is not None and inputs.labeled_are == "positives":
+        stated = f"{option('labeled_are')} positives"
+        raise UsageError(f"{stated}: the labeled rows of a .pin file are decoys")
+    roles = PinRoles.from_table(table)
+    named = {*inputs.features, *inputs.id_column, *inputs.keep_columns}
+    not_features = [c for c in (roles.label, *roles.others) if c not in named]
+    return replace(
+        inputs,
+        labeled_are=inputs.labeled_are or "negatives",
+        label_column=inputs.label_column or (None if inputs.table is None else roles.label),
+        id_column=inputs.id_column or (roles.id,),
+        group_column=inputs.group_column or roles.scan,
+        drop_columns=(*inputs.drop_columns, *not_features),
+        spectrum_columns=inputs.spectrum_columns or roles.spectrum,
+        peptide_column=inputs.peptide_column or roles.peptide,
+    )
+
+
+def open_new_rows(inputs: Inputs, features: Sequence[str], group_column: str | None) -> Rows:
+    """Open a table whose rows a model is to score, by the columns that the model knows."""
+    assert isinstance(inputs.table, str)
+    table = open_table(inputs.table, inputs.input_format)
+    ids = inputs.id_column
+    if table.shards[0].format.kind == "pin":
+        ids = ids or (PinRoles.from_table(table).id,)
+    return Rows.from_tables(
+        [table],
+        features=features,
+        id_columns=ids,
+        label_column=inputs.label_column,
+        label_values=_label_values(inputs),
+        group_column=group_column,
+        keep=inputs.keep_columns,
+        wanted_by="the model",
+    )
+
+
+def _keys(inputs: Inputs, tables: Sequence[Table]) -> dict[str, tuple[str, ...]]:
+    """The keys of matches: decoys compete with the other rows of their spectrum."""
+    rolled_up = inputs.peptide_column, inputs.protein_column
+    if not inputs.spectrum_columns:
+        if any(rolled_up):
+            names = f"{option('peptide_column')} and {option('protein_column')}"
+            raise UsageError(f"{names} need {option('spectrum_columns')} or a .pin file")
+        return {}
+    if inputs.labeled_are != "negatives":
+        needed = f"{option('labeled_are')} negatives"
+        raise UsageError(f"{option('spectrum_columns')} is for decoys: it needs {needed}")
+    if len(tables) > 1 and any(len(table.shards) > 1 for table in tables):
+        raise UsageError(
+            "scan numbers are unique within a file only, so targets and decoys of a spectrum must "
+            f"be in one file: give the files as {option('table')}"
+        )
+    return match_keys(tables, inputs.spectrum_columns, *rolled_up)
+
+
+def _label_values(inputs: Inputs) -> list[tuple[str, int]]:
+    """What the user's own values of the label column mean."""
+    if both := set(inputs.labeled_value) & set(inputs.negative_value):
+        raise UsageError(f"{min(both)!r} cannot be both a labeled and a negative value")
+    labeled = [(value, LABELED) for value in inputs.labeled_value]
+    return labeled + [(value, NEGATIVE) for value in inputs.negative_value]
+
+
+# ---- Rows to scores
 
 
 @dataclass(frozen=True)
-class Analysis:
-    """What tables say: a trained scorer, the sketch of their honest scores, and the prior."""
+class ScoredRows:
+    """Rows with honest scores, and what the scores say together."""
 
-    trained: Trained
-    sketch: Sketch
-    prior: Prior
-    matches: Matches | None = None  # the best of each spectrum, where the rows are such
-
-
-def analyse(
-    rows: Rows,
-    request: Request,
-    engine: Engine,
-    scores_out: str | None = None,
-    model_out: str | None = None,
-    digests: bool = False,
-) -> Analysis:
-    """From tables to a prior, whose warnings are those of all steps."""
-    trained = _train(rows, request.transform, engine, digests)
-    scored = _score(rows, trained, request.transform, engine, scores_out, model_out)
-    sketch, notices = scored.sketch, trained.notices
-    matches = scored.matches if isinstance(scored, ScoredMatches) else None
-    if matches is not None:
-        notices += check_decoys(matches, trained.discriminating)
-    if request.stated is not None:
-        prior = stated_prior(
-            sketch,
-            request.stated,
-            seed=request.estimation.seed,
-            sample=request.sample,
-            notices=notices,
-            learned=trained.learned,
-        )
-        return Analysis(trained, sketch, prior, matches)
-    samples = None
-    if needs_features(request.method):
-        samples = engine.call("features", feature_samples, rows, trained.model, request.transform)
-    with engine.timed("estimate"):
-        prior = estimate_prior(
-            sketch,
-            request.method,
-            request.estimation,
-            samples=samples,
-            sample=request.sample,
-            notices=notices,
-            learned=trained.learned,
-            best_only=matches is not None,
-        )
-    return Analysis(trained, sketch, prior, matches)
+    sketch: Sketch  # of the rows that count: all, or of matches the best of each spectrum
+    rows: Rows | None = None  # of tables that the scorer scores, or of a SCORES file
+    scores: Rows | None = None  # of the SCORES file, if there is one
+    matches: Matches | None = None
+    notices: tuple[Notice, ...] = ()
+    trained: Trained | None = None
+    scorer: HonestScorer | None = None
+    learned: bool = False  # the score is known to be a classifier's, not a column's
 
 
-def transform(
-    rows: Rows,
-    settings: TransformSettings,
-    engine: Engine,
-    scores_out: str | None = None,
-    model_out: str | None = None,
-) -> tuple[Scored, Trained]:
-    """Train on the rows and score them honestly; write the scores and the model where wanted."""
-    trained = _train(rows, settings, engine)
-    if scores_out is not None and trained.model.skip_missing:
-        # else it would be noticed after writing that too few rows have a score
-        _check_enough(
-            rows, engine.gather(WriteScores(trained.scorer, tally=tally_for(rows)), rows, "count")
-        )
-    return _score(rows, trained, settings, engine, scores_out, model_out), trained
-
-
-def _train(
-    rows: Rows, settings: TransformSettings, engine: Engine, digests: bool = False
-) -> Trained:
-    """Train on the rows, and remember the digests of their files where those are wanted."""
-    survey = engine.gather_remote(survey_step(rows, settings, digests), rows, "sample")
-    trained = engine.call("train", train, rows, survey, settings, watched=True)
+def train(rows: Rows, scoring: ScoreSettings, engine: Engine, digests: bool = False) -> Trained:
+    """Train a classifier on the rows; keep the digests of their files if wanted."""
+    survey = engine.gather_remote(survey_step(rows, scoring, digests), rows, "sample")
+    trained = engine.call("train", train_model, rows, survey, scoring, digests, watched=True)
     for shard in (shard for table in rows.tables for shard in table.shards):
         if digests:
             shard.set_digest(trained.digests[shard.path])
     return trained
 
 
-def _score(
+def score_rows(
     rows: Rows,
     trained: Trained,
-    settings: TransformSettings,
     engine: Engine,
-    scores_out: str | None,
-    model_out: str | None,
-) -> Scored:
-    """Score the rows honestly; write the scores and the model where wanted."""
-    step = WriteScores(trained.scorer, trained.notices, tally_for(rows))
-    if scores_out is None:
-        scored = engine.gather(step, rows, "score")
+    out: str | None = None,
+    model_out: str | None = None,
+) -> ScoredRows:
+    """Score the rows honestly; write SCORES and the model if wanted."""
+    step = WriteScores(trained.scorer, tally=tally_for(rows), notices=trained.notices)
+    if out is None:
+        tally = engine.gather(step, rows, "score")
     else:
-        scored = engine.write(step, rows, "score", scores_out)
-    _check_enough(rows, scored)
+        tally = engine.write(step, rows, "score", out)
+    check_sizes(rows.set_names, tally.sketch.counts.sum(0), tally.sketch.missing, rows.named_sets)
     if model_out is not None:
-        write_model(StoredModel(trained.model, scored.sketch), model_out)
-    return scored
+        write_model(StoredModel(trained.model, tally.sketch), model_out)
+    notices, matches = trained.notices, getattr(tally, "matches", None)
+    if matches is not None:
+        notices = (*notices, *check_decoys(matches, trained.discriminating))
+    return ScoredRows(
+        tally.sketch,
+        rows,
+        None if out is None else Scores.open(out).rows,
+        matches,
+        notices,
+        trained,
+        trained.scorer,
+        trained.learned,
+    )
 
 
-def _check_enough(rows: Rows, scored: Scored) -> None:
-    """Stop where too few rows of a set have a score."""
-    counts, missing = scored.sketch.counts.sum(0), scored.sketch.missing
-    check_sizes(rows.set_names, counts, missing, rows.named_sets)
-
-
-def train_only(rows: Rows, settings: TransformSettings, engine: Engine, out: str) -> Trained:
-    """Train on the rows, and write the model with what it takes to score them honestly."""
-    for table in rows.tables:
-        names = Counter(os.path.basename(shard.name) for shard in table.shards)
-        name, count = names.most_common(1)[0]
-        if count > 1:
-            raise InputError(f"{table.name}: the files must differ by name: {count} are {name!r}")
-    trained = _train(rows, settings, engine)
-    write_model(StoredModel(trained.model, scorer=trained.scorer), out)
-    return trained
-
-
-def write_model(stored: StoredModel, out: str) -> None:
+def write_model(model: StoredModel, out: str) -> None:
     """Write MODEL."""
     with write_atomically(out) as file:
-        save_model(stored, file)
+        save_model(model, file)
 
 
-def feature_samples(rows: Rows, model: ScoreModel, settings: TransformSettings) -> Samples:
-    """The feature tables as numbers, gaps at their column's mean; samples of large ones."""
-    size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features)) // 2
-    samples = [RowSample(size, settings.seed) for _ in range(2)]
-    for chunk in rows.chunks(rows.features):
-        for sample, wanted in zip(samples, (chunk.labeled, chunk.unlabeled), strict=True):
-            sample.add(chunk, wanted)
-    matrices = []
-    for sample in samples:
-        sample.cut(size)
-        matrices.append(np.concatenate([model.encoding.encode(chunk) for chunk in sample.chunks]))
-    known = [~np.isnan(matrix) for matrix in matrices]
-    total = sum(np.where(k, m, 0).sum(0) for k, m in zip(known, matrices, strict=True))
-    mean = total / np.maximum(sum(k.sum(0) for k in known), 1)
-    labeled, unlabeled = (np.where(k, m, mean) for k, m in zip(known, matrices, strict=True))
-    return Samples(labeled, unlabeled)
+def read_scores(
+    name: str, engine: Engine, labeled_are: str | None = None, group_column: str | None = None
+) -> ScoredRows:
+    """The rows of a SCORES file, and the sketch of their scores."""
+    scores = Scores.open(name, group_column=group_column)
+    tally = engine.gather(TallyScores(tally_for(scores.rows)), scores.rows, "sketch")
+    check_sizes(name, tally.sketch.counts.sum(0), tally.sketch.missing)
+    sketch = with_labels(tally.sketch, labeled_are)
+    matches = getattr(tally, "matches", None)
+    return ScoredRows(sketch, scores.rows, scores.rows, matches, scores.notices)
+
+
+def read_sketches(names: Sequence[str], labeled_are: str | None = None) -> ScoredRows:
+    """The scores that some sketches were made of."""
+    sketch = merge_sketch_files(names)
+    check_sizes(names[0], sketch.counts.sum(0), sketch.missing)
+    return ScoredRows(with_labels(sketch, labeled_are))
+
+
+def with_labels(sketch: Sketch, labeled_are: str | None) -> Sketch:
+    """The sketch with the class of its labeled rows as the user states it."""
+    if labeled_are == "positives" and sketch.labeled_class == "negative":
+        stated = f"{option('labeled_are')} positives"
+        raise UsageError(f"{stated}: the scores say that the labeled rows are negatives")
+    return replace(sketch, labeled_class="negative") if labeled_are == "negatives" else sketch
+
+
+# ---- Scores to the prior
 
 
 @dataclass(frozen=True)
-class RunSettings:
-    """What the user may fix about a run."""
+class PriorSettings:
+    """How alpha and beta are estimated, or what they are stated to be."""
 
-    request: Request
-    table_format: str
-    options: Mapping[str, Any]  # what the results depend on, as given, for the provenance
-    execution: Mapping[str, Any]  # the other options
-    grading: Grading | None = None  # of evidence, where that is wanted
-    target_alpha: float | None = None  # of the population that posteriors are for
-    by: str | None = None  # the column that groups rows
+    method: str | None = None
+    alpha: float | None = None  # stated, and then not estimated
+    beta: float | None = None
+    purity: float | None = None
+    alpha_between: tuple[float, float] | None = None
+    beta_between: tuple[float, float] | None = None
+    sample: str | None = None
+    seed: int = 0
+
+
+def estimate(
+    scored: ScoredRows, wanted: PriorSettings, engine: Engine, verdicts: Sequence[str] = ()
+) -> Prior:
+    """Alpha and beta: as stated, by the scores or, where rows were verified, by their verdicts."""
+    sketch, decoys, learned = scored.sketch, scored.matches is not None, scored.learned
+    about: dict[str, Any] = {"sample": wanted.sample, "notices": scored.notices}
+    if wanted.alpha is not None:
+        prior = state_prior(wanted.alpha, wanted.beta, sketch.labeled_class)
+        return stated_prior(sketch, prior, seed=wanted.seed, learned=learned, **about)
+    method = wanted.method or (COUNTING if decoys else DEFAULT_METHOD)
+    settings = _estimation_settings(wanted, method, sketch.labeled_class)
+    if decoys and settings.beta is None and settings.beta_between is None:
+        settings = replace(settings, beta=1.0)  # decoys are certain
+    samples = None
+    if scored.trained is not None and needs_features(method):
+        samples = engine.call("features", feature_samples, scored.rows, scored.trained, wanted.seed)
+    with engine.timed("estimate"):
+        estimation = run_methods(
+            sketch, method, settings, samples=samples, learned=learned, best_only=decoys
+        )
+        if verdicts:
+            if method not in (DEFAULT_METHOD, "all"):
+                unused = f"{option('verdicts')} does nothing with {option('method')} {method}"
+                raise UsageError(unused)
+            estimation = revise(estimation, read_audits(verdicts, _scores_of(scored), sketch))
+        return conclude(estimation, **about)
+
+
+def _scores_of(scored: ScoredRows) -> Scores:
+    assert scored.scores is not None  # a sketch has no rows
+    return Scores(scored.scores)
+
+
+def _estimation_settings(wanted: PriorSettings, method: str, labeled_class: str) -> Settings:
+    """What the user fixed about the estimation: possible, and heeded by the method."""
+    chosen = ESTIMATORS.values() if method == "all" else [ESTIMATORS[method]]
+    heeded = {name for estimator in chosen for name in estimator.options}
+    stated = {name: getattr(wanted, name) for name in ("purity", "alpha_between", "beta_between")}
+    for name, value in stated.items():
+        if value is not None and name not in heeded:
+            raise UsageError(f"{option(name)} does nothing with {option('method')} {method}")
+        if isinstance(value, tuple) and value[0] > value[1]:
+            raise UsageError(f"{option(name)}: {value[0]:g} is above {value[1]:g}")
+    low, high = wanted.alpha_between or (0.0, 1.0)
+    _, highest = wanted.beta_between or (0.0, 1.0 if wanted.beta is None else wanted.beta)
+    if labeled_class == "negative" and 1 - high >= highest:
+        raise UsageError(f"alpha cannot be {high:g} or less where beta is at most {highest:g}")
+    if labeled_class == "positive" and low >= highest:
+        raise UsageError(f"alpha cannot be {low:g} or more where beta is at most {highest:g}")
+    return Settings(beta=wanted.beta, seed=wanted.seed, **stated)
+
+
+def state_prior(alpha: float, beta: float | None, labeled_class: LabeledClass) -> Prior:
+    """The user's own alpha and beta, which must be possible together."""
+    beta = 1.0 if beta is None else beta
+    minus, fraction = ("1 - ", 1 - alpha) if labeled_class == "negative" else ("", alpha)
+    if fraction >= beta:
+        raise UsageError(f"{minus}{option('alpha')} {alpha} must be below {option('beta')} {beta}")
+    return stated(alpha, beta, labeled_class)
+
+
+# ---- Prior to posteriors
 
 
 @dataclass(frozen=True)
-class RunOutput:
-    """What `run` has found, for the summary."""
+class Wanted:
+    """What is wanted beside the posteriors."""
 
-    analysis: Analysis
+    bounds: bool = False
+    fdr: float | None = None  # at which rows are called
+    evidence: str | None = None  # the name or file of a rule
+    target_alpha: float | None = None
+    by: str | None = None
+    groups: str | None = None  # GROUPS, estimated elsewhere
+    lower_is_positive: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Posteriors:
+    """What scores say of rows, and what follows from it."""
+
     calibration: Calibration
-    posterior: FloatArray  # as written, in the population asked for, by cell of the sketch
-    thresholds: Thresholds | None
-    levels: Mapping[str, Confidence]  # of matches, what was accepted
-    groups: Groups | None = None
-    files: tuple[str, ...] = ()
+    columns: Columns  # of POSTERIOR, by cell of the sketch
+    step: WritePosteriors  # writes POSTERIOR
+    bounds: Bounds | None = None
+    thresholds: Thresholds | None = None
+    by_group: GroupPosteriors | None = None
+    levels: Mapping[str, Confidence] = field(default_factory=dict)  # matches, and their roll-up
+    notices: tuple[Notice, ...] = ()
+
+
+def calibrate_scores(scored: ScoredRows, prior: Prior) -> Calibration:
+    """The calibration of scores, with its warnings; smooth if decoys were counted."""
+    sketch, shares, notices = shares_for(prior, scored.sketch)
+    if scored.matches is None:
+        calibration = calibrate(sketch, shares)
+    else:
+        calibration = calibrate_matches(prior, sketch, shares)
+    return replace(calibration, notices=(*notices, *calibration.notices))
+
+
+def posteriors(
+    scored: ScoredRows, prior: Prior, wanted: Wanted, engine: Engine, bounded: bool = False
+) -> Posteriors:
+    """What the scores say of rows, given alpha and beta; `bounded` asks for bounds in any case."""
+    calibration = calibrate_scores(scored, prior)
+    notices, grading, further = calibration.notices, None, Columns()
+    copies = limits = thresholds = by_group = None
+    if wanted.evidence is not None:
+        grading = Grading.read(wanted.evidence, wanted.target_alpha)
+    if bounded or wanted.bounds or grading is not None:
+        if (grouped := _grouped_rows(scored, wanted)) is not None:
+            copies = engine.gather(GatherGroups(scored.scorer), grouped, "groups")
+            notices = (*notices, *copies.notices)
+        limits = bounds(calibration, wanted.seed, copies)
+    if grading is not None and limits is not None:
+        negated = wanted.lower_is_positive
+        thresholds = Thresholds.from_calibration(calibration, limits, grading, negated)
+        further["evidence"] = strengths(thresholds.graded, *limits.lr)
+    columns = posterior_columns(
+        calibration,
+        bounds=limits if wanted.bounds else None,
+        target_alpha=wanted.target_alpha,
+        fdr=wanted.fdr,
+        further=further,
+    )
+    step = WritePosteriors(calibration.sketch, columns, calibration.label_sign)
+    levels: dict[str, Confidence] = {}
+    if scored.matches is not None:
+        levels = roll_up(scored.matches, calibration, prior)
+        step = WriteMatchPosteriors.from_calibration(calibration, columns, levels[PSMS])
+    elif wanted.by is not None:
+        groups = estimate_groups(scored, calibration, wanted.by, engine, wanted.groups)
+        graded = None
+        if grading is not None:
+            graded = grading.group_levels(calibration.shares.alpha, groups.shares.alpha)
+        by_group = GroupPosteriors(groups, calibration, limits, graded, wanted.fdr)
+        step = WriteGroupPosteriors(calibration.sketch, columns, calibration.label_sign, by_group)
+    return Posteriors(
+        calibration, columns, step, limits, thresholds, by_group, levels, tuple(notices)
+    )
+
+
+def _grouped_rows(scored: ScoredRows, wanted: Wanted) -> Rows | None:
+    """The rows, if they come in groups of similar rows and bounds must allow for that."""
+    rows = scored.rows
+    if rows is None or rows.group_column is None or scored.matches is not None:
+        return None
+    return rows if wanted.evidence is not None or not scored.learned else None
+
+
+def estimate_groups(
+    scored: ScoredRows, calibration: Calibration, by: str, engine: Engine, file: str | None = None
+) -> Groups:
+    """Alpha of each group of rows: from GROUPS, or estimated from these."""
+    if file is not None:
+        return Groups.read(file, by)
+    if scored.scores is not None:
+        return pool_groups(scored.scores, by, calibration, engine)
+    if scored.rows is None:
+        raise UsageError(f"{option('by')} needs tables or scores: a sketch has no groups")
+    return pool_groups(scored.rows, by, calibration, engine, scored.scorer)
+
+
+# ---- Everything in one go
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run is made of."""
+
+    inputs: Inputs
+    scoring: ScoreSettings
+    prior: PriorSettings
+    wanted: Wanted
+    table_format: str = "parquet"
+    sharded: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)  # that results depend on
+    execution: Mapping[str, Any] = field(default_factory=dict)  # the others
+
+
+@dataclass(frozen=True, eq=False)
+class RunResult:
+    """What a run found and wrote."""
+
+    scored: ScoredRows
+    prior: Prior
+    posteriors: Posteriors
+    files: Sequence[str]
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        return (*self.analysis.prior.notices, *self.calibration.notices)
+        return (*self.prior.notices, *self.posteriors.notices)
 
 
-def check_targets(out_dir: str, sharded: Rows | None = None) -> None:
-    """Stop, before any work is done, where one of run's files cannot be replaced."""
-    for name in OUTPUTS:
-        check_target(os.path.join(out_dir, name))
-    if sharded is not None:
-        for name in SHARDED:
-            check_sharded_target(os.path.join(out_dir, name, ""), sharded)
+def run(job: Run, engine: Engine, out_dir: str) -> RunResult:
+    """Take all steps into a directory, whose files change after every step has succeeded.
 
-
-def run(
-    rows: Rows, settings: RunSettings, engine: Engine, out_dir: str, sharded: bool = False
-) -> RunOutput:
-    """All steps into a directory, whose files change only after every step has succeeded.
-
-    If sharded, scores and posteriors are directories of shards, which are written in place.
+    Sharded scores and posteriors are directories of shards, which are written in place.
     """
-    with staged(out_dir, in_place=sharded) as stage:
-        folders = (stage.path, Path(out_dir) if sharded else stage.path)
-        suffix = "/" if sharded else f".{settings.table_format}"
-        result = _run(rows, settings, engine, folders, suffix)
-        obsolete = set(earlier_files(out_dir)) - set(MANIFESTS if sharded else ())
-        names = stage.commit(obsolete=obsolete)
-    shards = [f"{name}/" for name in SHARDED] if sharded else []
-    return replace(result, files=(*shards, *names))
+    inputs = (job.inputs.labeled, job.inputs.unlabeled, job.inputs.negatives, job.inputs.table)
+    names = [file for file in inputs if isinstance(file, str)]
+    check_distinct([os.path.join(out_dir, name) for name in OUTPUTS], names)
+    rows = open_rows(job.inputs)
+    if rows.keys and job.sharded:
+        raise UsageError(f"{option('shards')}: matches of one spectrum may be in several shards")
+    if rows.keys and job.wanted.target_alpha is not None:
+        raise UsageError(f"{option('target_alpha')}: PEPs of matches are those of these spectra")
+    with new_directory(out_dir):
+        for name in OUTPUTS:
+            check_target(os.path.join(out_dir, name))
+        for name in SHARDED if job.sharded else ():
+            check_sharded_target(os.path.join(out_dir, name, ""), rows)
+        with staged(out_dir, in_place=job.sharded) as stage:
+            result = _run(job, rows, engine, stage)
+            obsolete = {*earlier_files(out_dir)} - {*(MANIFESTS if job.sharded else ())}
+            written = stage.commit(obsolete=obsolete)
+    shards = [f"{name}/" for name in SHARDED] if job.sharded else []
+    return replace(result, files=(*shards, *written))
 
 
-def _run(
-    rows: Rows, settings: RunSettings, engine: Engine, folders: tuple[Path, Path], suffix: str
-) -> RunOutput:
-    """The steps of a run; documents and tables go to two folders, tables' names end in `suffix`."""
-    folder, of_tables = folders
-    scores, model = f"{of_tables}/scores{suffix}", str(folder / "model.punoise")
-    analysis = analyse(rows, settings.request, engine, scores, model, digests=True)
-    prior, sketch = analysis.prior, analysis.sketch
+def _run(job: Run, rows: Rows, engine: Engine, stage: Stage) -> RunResult:
+    folder, tables = stage.path, stage.out_dir if job.sharded else stage.path
+    suffix = "/" if job.sharded else f".{job.table_format}"
+    scores = f"{tables}/scores{suffix}"
+    trained = train(rows, job.scoring, engine, digests=True)
+    scored = score_rows(rows, trained, engine, scores, str(folder / "model.punoise"))
+    prior = estimate(scored, job.prior, engine)
     write_json(str(folder / "prior.json"), prior.to_json())
-    sketch, shares, _ = shares_for(prior, sketch)
-    calibration = calibrate_matches(prior, sketch, shares)
-    copies = _copies(rows, analysis, settings, engine)
-    if copies is not None:
-        calibration = replace(calibration, notices=(*calibration.notices, *copies.notices))
-    held = bounds(calibration, prior.seed, copies)
-    thresholds = _thresholds(calibration, held, settings)
-    further: Columns = {}
-    if thresholds is not None:
-        further["evidence"] = strengths(thresholds.graded, *held.lr)
-    target_alpha = settings.target_alpha
-    columns = posterior_columns(calibration, target_alpha=target_alpha, further=further)
-    rolled_up: Mapping[str, Confidence] = {}
-    if analysis.matches is not None:
-        rolled_up = roll_up(analysis.matches, calibration, prior, settings.request.estimation)
-    scored = Scores.open(scores).rows
-    by_group = _by_group(scored, calibration, held, settings, engine)
-    step = WritePosteriors(sketch, columns, calibration.label_sign)
-    if rolled_up:
-        step = WriteMatchPosteriors.from_calibration(calibration, columns, rolled_up[PSMS])
-        engine.call("roll up", write_levels, rows, rolled_up, str(folder))
-    elif by_group is not None:
-        step = WriteGroupPosteriors(sketch, columns, calibration.label_sign, by_group)
-        of_groups = str(folder / f"groups.{settings.table_format}")
-        by_group.write(of_groups, settings.request.transform.lower_is_positive)
-    found = engine.write(step, scored, "posterior", f"{of_tables}/posterior{suffix}")
-    execution = {**settings.execution, "seconds": engine.seconds}
-    trained = analysis.trained
+    found = posteriors(scored, prior, job.wanted, engine)
+    out = f"{tables}/posterior{suffix}"
+    written = engine.write(found.step, _scores_of(scored).rows, "posterior", out)
+    if found.levels:
+        engine.call("roll up", write_levels, rows, found.levels, str(folder))
+    if found.by_group is not None:
+        groups = str(folder / f"groups.{job.table_format}")
+        found.by_group.write(groups, job.wanted.lower_is_positive)
+    score_column = None if trained.learned else trained.columns[0].column
+    if found.thresholds is not None and prior.beta is not None:
+        for name in THRESHOLDS:
+            dataset = prior.sample or score_column or "score"
+            found.thresholds.write(str(folder / name), dataset, prior.method, prior.beta)
     made_of = provenance(
         rows,
         counts=trained.counts,
         columns=trained.columns,
-        score_column=None if trained.learned else trained.columns[0].column,
+        score_column=score_column,
         notices=trained.notices,
-        options=settings.options,
-        execution=execution,
+        options=job.options,
+        execution={**job.execution, "seconds": engine.seconds},
     )
-    if thresholds is not None and prior.beta is not None:
-        dataset = prior.sample or made_of.score_column or "score"
-        for name in THRESHOLDS:
-            thresholds.write(str(folder / name), dataset, prior.method, prior.beta)
-    content = report_content(
-        prior,
-        calibration,
-        columns,
-        held.at(settings.target_alpha),
-        target_alpha=settings.target_alpha,
-        doubtful=found.doubtful.kept,
-        provenance=made_of,
-        thresholds=thresholds,
-        groups=None if by_group is None else by_group.groups,
-    )
+    target = job.wanted.target_alpha
+    content = sample_report(prior, found, target, written.doubtful, made_of)
     write_text(str(folder / "report.html"), render(content))
-    tables = MANIFESTS if suffix == "/" else [f"{name}{suffix}" for name in SHARDED]
-    documents = digests(folder, (*DOCUMENTS, *THRESHOLDS, *GROUPS, *ROLLED_UP))
-    made_of.files = digests(of_tables, tables) | documents
+    made_of.files = digests(folder, OUTPUTS) | digests(tables, MANIFESTS)
     write_json(str(folder / PROVENANCE), document(made_of))
-    p = columns["posterior"]
-    groups = None if by_group is None else by_group.groups
-    return RunOutput(analysis, calibration, p, thresholds, rolled_up, groups)
+    return RunResult(scored, prior, found, ())
 
 
-def _by_group(
-    scored: Rows, calibration: Calibration, held: Bounds, settings: RunSettings, engine: Engine
-) -> GroupPosteriors | None:
-    """What scores say in each group, if there are any."""
-    if settings.by is None:
-        return None
-    groups = estimate_groups(scored, settings.by, calibration, engine)
-    levels = None
-    if settings.grading is not None:
-        alpha = calibration.shares.alpha
-        levels = settings.grading.group_levels(alpha, groups.shares.alpha)
-    return GroupPosteriors(groups, calibration, held, levels)
+# ---- Reports
 
 
-def _copies(
-    rows: Rows, analysis: Analysis, settings: RunSettings, engine: Engine
-) -> GroupCopies | None:
-    """What bounds need to know of groups of rows that are alike; of matches only some count."""
-    wanted = settings.grading or not analysis.trained.learned
-    if rows.group_column is None or rows.keys or not wanted:
-        return None
-    return engine.gather(GatherGroups(analysis.trained.scorer), rows, "groups")
-
-
-def _thresholds(calibration: Calibration, held: Bounds, settings: RunSettings) -> Thresholds | None:
-    """Where evidence has which strength, if that is wanted."""
-    if settings.grading is None:
-        return None
-    turned = settings.request.transform.lower_is_positive
-    return Thresholds.from_calibration(calibration, held, settings.grading, turned)
-
-
-def report(
-    priors: Sequence[str],
-    scores: str | None = None,
-    provenance: str | None = None,
-    grading: Grading | None = None,
-    tolerate_failure: bool = False,
-) -> tuple[str, list[Chart], tuple[Notice, ...]]:
-    """The page of one sample with its scores, or else the one that compares samples.
-
-    Returns
-    -------
-    page, charts, notices
-        The HTML, its charts for other uses, and warnings of the calibration. With
-        `tolerate_failure` the page of a failed sample says why it failed.
-    """
-    if scores is not None:
-        try:
-            content, notices = read_content(scores, priors[0], provenance, grading)
-        except (InputError, EstimationError) as error:
-            if not tolerate_failure:
-                raise
-            failed = _failed_sample(priors[0], error)
-            return render_comparison([failed]), [], failed.prior.notices
-        charts = [chart for group in sample_charts(content).values() for chart in group]
-        return render(content), charts, notices
-    samples = []
-    for name in priors:
-        try:
-            samples.append(_read_sample(name))
-        except InputError as error:
-            if not tolerate_failure:
-                raise
-            samples.append(_failed_sample(name, error))
-    return render_comparison(samples), comparison_charts(samples), ()
-
-
-def _read_sample(name: str) -> Sample:
-    prior = parse_prior(name, read_json(name))
-    return compared_sample(prior.sample_name(name), prior)
-
-
-def _failed_sample(name: str, error: PunoiseError) -> Sample:
-    """A sample without an estimate, whose prior may itself say why."""
-    try:
-        failed = _read_sample(name)
-    except InputError:
-        failed = None
-    if failed is not None and failed.alpha is None:
-        return failed
-    prior = failed_prior(DEFAULT_METHOD, 0, error, None)
-    return compared_sample(prior.sample_name(name), prior)
-
-
-def read_content(
-    scores: str,
-    prior: str,
-    provenance: str | None = None,
-    grading: Grading | None = None,
-) -> tuple[ReportContent, tuple[Notice, ...]]:
-    """The content of the report of one sample, from its files, and warnings of the calibration."""
-    known = read_prior(prior)
-    made_of = None
-    if provenance is not None:
-        made_of = read_document(provenance, Provenance)
-        check_same_run(provenance, made_of.files, [scores, prior])
-    opened = Scores.open(scores)
-    builder = SketchBuilder(opened.rows.labeled_class)
-    doubtful = DoubtfulRows(label_sign=-1.0 if known.labeled_class == "negative" else 1.0)
-    for chunk, values in opened.chunks([*opened.rows.id_columns, "score"]):
-        builder.add(values, chunk.sets)
-        doubtful.add(opened.rows.ids(chunk), values, chunk.labeled, chunk.first_row)
-    sketch = builder.sketch()
-    check_sizes(opened.name, sketch.counts.sum(0), sketch.missing)
-    sketch, shares, notices = shares_for(known, sketch)
-    calibration = calibrate(sketch, shares)
-    calibration = replace(calibration, notices=(*notices, *calibration.notices))
-    target_alpha = None if grading is None else grading.target_alpha
-    bounds_here = bounds(calibration, known.seed)
-    thresholds = None
-    if grading is not None:
-        negated = made_of is not None and made_of.options.get("lower_is_positive") is True
-        thresholds = Thresholds.from_calibration(calibration, bounds_here, grading, negated)
-    shards = opened.rows.tables[0].shards
-    documents = [name for name in (prior, provenance) if name is not None]
-    content = report_content(
-        known,
-        calibration,
-        posterior_columns(calibration, target_alpha=target_alpha),
-        bounds_here.at(target_alpha),
+def sample_report(
+    prior: Prior,
+    found: Posteriors,
+    target_alpha: float | None,
+    doubtful: DoubtfulRows,
+    made_of: Provenance | None,
+    sources: Sequence[InputFile] = (),
+) -> ReportContent:
+    """The content of the report of one sample."""
+    return report_content(
+        prior,
+        found.calibration,
+        found.columns,
+        None if found.bounds is None else found.bounds.at(target_alpha),
         target_alpha=target_alpha,
         doubtful=doubtful.kept,
         provenance=made_of,
-        sources=[
-            *(InputFile("", shard.name, shard.sha256()) for shard in shards),
-            *map(_document, documents),
-        ],
-        thresholds=thresholds,
+        sources=sources,
+        thresholds=found.thresholds,
+        groups=None if found.by_group is None else found.by_group.groups,
     )
-    return content, calibration.notices
 
 
-def _document(name: str) -> InputFile:
+def report_files(
+    scores: str, prior: str, made_by: str | None, wanted: Wanted, engine: Engine, tolerant: bool
+) -> tuple[str, list[Chart], tuple[Notice, ...]]:
+    """The page, the charts and the warnings of one sample, from its files.
+
+    If tolerant, a failure gives a page that says why.
+    """
+    try:
+        known, made_of = read_prior(prior), None
+        if made_by is not None:
+            made_of = read_document(made_by, Provenance)
+            check_same_run(made_by, made_of.files, [scores, prior])
+            negated = made_of.options.get("lower_is_positive") is True
+            wanted = replace(wanted, lower_is_positive=negated)
+        scored = read_scores(scores, engine)
+        found = posteriors(scored, known, replace(wanted, seed=known.seed), engine, bounded=True)
+        rows = _scores_of(scored).rows
+        written = engine.gather(found.step, rows, "rows")
+    except (InputError, EstimationError) as error:
+        if not tolerant:
+            raise
+        sample = _tolerant_sample(prior, error)
+        return render_comparison([sample]), [], sample.prior.notices
+    shards = rows.tables[0].shards
+    sources = [InputFile("", shard.name, shard.sha256()) for shard in shards]
+    sources += [_digested(name) for name in (prior, made_by) if name is not None]
+    target = wanted.target_alpha
+    content = sample_report(known, found, target, written.doubtful, made_of, sources)
+    charts = [chart for group in sample_charts(content).values() for chart in group]
+    return render(content), charts, found.notices
+
+
+def compare_samples(
+    priors: Sequence[str], tolerant: bool
+) -> tuple[str, list[Chart], tuple[Notice, ...]]:
+    """The page that compares samples, and its charts."""
+    samples = []
+    for name in priors:
+        try:
+            samples.append(compared_sample(name, parse_prior(name, read_json(name))))
+        except InputError as error:
+            if not tolerant:
+                raise
+            samples.append(_tolerant_sample(name, error))
+    return render_comparison(samples), comparison_charts(samples), ()
+
+
+def _tolerant_sample(name: str, error: PunoiseError) -> Sample:
+    """A sample without an estimate: its prior says why, or an error does."""
+    with contextlib.suppress(InputError):
+        prior = parse_prior(name, read_json(name))
+        if prior.alpha is None:
+            return compared_sample(name, prior)
+    return compared_sample(name, failed_prior_for(PriorSettings(), error))
+
+
+def _digested(name: str) -> InputFile:
     if name == "-":
         return InputFile("", "standard input", "–")
     return InputFile("", name, hashlib.sha256(read_bytes(name).getvalue()).hexdigest())
+
+
+# ---- Failures
+
+
+def failed_prior_for(wanted: PriorSettings, error: PunoiseError) -> Prior:
+    """The prior that says why there is no estimate."""
+    return failed_prior(wanted.method or DEFAULT_METHOD, wanted.seed, error, wanted.sample)
+
+
+def write_failure(job: Run, error: PunoiseError, out_dir: str) -> Prior:
+    """Write prior.json that says why there is no estimate, beside what an earlier run left."""
+    prior = failed_prior_for(job.prior, error)
+    make_directory(out_dir)
+    if is_unfinished(out_dir):  # a run was killed among its shards
+        abandon(out_dir)
+    if earlier := [name for name in earlier_files(out_dir) if name != "prior.json"]:
+        prior = prior.with_remark(f"of an earlier run, not of this one: {', '.join(earlier)}")
+    write_json(os.path.join(out_dir, "prior.json"), prior.to_json())
+    return prior

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pu_noise_cli.errors import InputError, MachineError, UsageError, of_system, printable
+from pu_noise_cli.errors import InputError, MachineError, UsageError, from_os_error, printable
 from pu_noise_cli.score.model import FORMAT, load_model
 from pu_noise_cli.score.sketch import Sketch, load_sketch, save_sketch
 from pu_noise_cli.tables import files, results, writing
@@ -88,7 +88,9 @@ def test_the_machine_s_fault_is_never_written_as_a_failure(
 
 
 def test_no_memory_for_a_library_is_the_machines_fault():
-    fault = of_system("sklearn", ImportError("_loss.so: failed to map segment from shared object"))
+    fault = from_os_error(
+        "sklearn", ImportError("_loss.so: failed to map segment from shared object")
+    )
     assert isinstance(fault, MachineError)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..numerics import FloatArray, IntArray
+from ..score.training import RowSample, Trained
+from ..tables.rows import Rows
 from .alphamax import both_ways, count, robust_elbow
 from .base import Estimate, Samples, Settings, register
 from .msgmm import fit, make_data
@@ -59,3 +61,22 @@ def _cells(x: FloatArray, component: IntArray) -> IntArray:
     width = 3.5 * sigma * component.sum() ** (-1 / (2 + x.shape[1]))
     cell = np.floor(x / np.where(width > 1e-9, width, 1.0))
     return np.unique(cell, axis=0, return_inverse=True)[1].ravel()
+
+
+def feature_samples(rows: Rows, trained: Trained, seed: int) -> Samples:
+    """The feature tables as numbers, gaps at their column's mean; samples of large ones."""
+    size = trained.sample_size // 2
+    samples = [RowSample(size, seed) for _ in range(2)]
+    for chunk in rows.chunks(rows.features):
+        for sample, chosen in zip(samples, (chunk.labeled, chunk.unlabeled), strict=True):
+            sample.add(chunk, chosen)
+    matrices = []
+    for sample in samples:
+        sample.cut(size)
+        parts = [trained.model.encoding.encode(chunk) for chunk in sample.chunks]
+        matrices.append(np.concatenate(parts))
+    known = [~np.isnan(matrix) for matrix in matrices]
+    total = sum(np.where(k, m, 0).sum(0) for k, m in zip(known, matrices, strict=True))
+    mean = total / np.maximum(sum(k.sum(0) for k in known), 1)
+    labeled, unlabeled = (np.where(k, m, mean) for k, m in zip(known, matrices, strict=True))
+    return Samples(labeled, unlabeled)

@@ -361,14 +361,14 @@ class StoredModel:
     sketch: Sketch | None = None  # of the honest scores, which calibrate scores of new rows
     scorer: HonestScorer | None = None  # for the tables it was trained on
 
-    def skipping(self, missing: bool | None) -> StoredModel:
-        """The same with rows without a score skipped or not; None changes nothing."""
-        if missing is None:
+    def skipping(self, missing_score: str | None) -> StoredModel:
+        """The same with rows without a score skipped ("skip") or not; None changes nothing."""
+        if missing_score is None:
             return self
         if self.model.model is not None:
             name = option("missing_score")
             raise UsageError(f"{name} is for a score column; this model learned its score")
-        model = replace(self.model, skip_missing=missing)
+        model = replace(self.model, skip_missing=missing_score == "skip")
         scorer = None if self.scorer is None else replace(self.scorer, model=model)
         return replace(self, model=model, scorer=scorer)
 

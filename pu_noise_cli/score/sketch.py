@@ -9,8 +9,9 @@ merged in any order, are exactly the sketch of the whole.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, BinaryIO
@@ -22,8 +23,9 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError
 from ..numerics import BoolArray, FloatArray, IntArray, mid_ranks
-from ..tables.files import Arrays, read_archive, write_archive
+from ..tables.files import Arrays, read_archive, read_bytes, write_archive
 from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, LabeledClass, SetArray
+from ..tables.writing import write_atomically
 
 SKETCH_FORMAT = "punoise.sketch/1"
 SKETCH_ARRAYS = ("edges", "labeled", "unlabeled", "negative")  # the last only if there are any
@@ -380,3 +382,21 @@ def load_sketch(name: str, file: BinaryIO) -> Sketch:
         return sketch_from_arrays(arrays, msgspec.convert(header, SketchHeader))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{name}: the sketch is damaged") from error
+
+
+def write_sketch(sketch: Sketch, out: str) -> None:
+    """Write a sketch to a file."""
+    with write_atomically(out) as file:
+        save_sketch(sketch, file)
+
+
+def read_sketches(names: Sequence[str]) -> Sketch:
+    """The sketch of all rows that the sketches in some files were made of."""
+    if len({os.path.realpath(name) for name in names}) < len(names):
+        raise UsageError("a sketch is named twice, and its rows would count twice")
+    parts = [load_sketch(name, read_bytes(name)) for name in names]
+    try:
+        check_rows(*parts)
+    except ValueError as error:
+        raise InputError(f"{names[0]} and the other sketches: {error}") from error
+    return Sketch.merge(parts)

@@ -32,6 +32,7 @@ from .model import (
 )
 
 MIN_ROWS = 20
+MAX_TRAIN_ROWS = 100_000
 MAX_TRAIN_VALUES = 1 << 25  # in the feature matrix: wide tables train on fewer rows
 MAX_FEATURES = 50_000
 LEAK_AUC = 0.9995
@@ -214,19 +215,20 @@ class _Digests:
 
 
 @dataclass(frozen=True)
-class TransformSettings:
-    """What the user may fix about the transform."""
+class ScoreSettings:
+    """How the score is learned, or which column it is; fields are named as the options are."""
 
-    classifier: str = "standard"
-    train: bool | None = None  # False: the one feature is the score; None: if it is the only one
+    score_column: str | None = None
+    transform: bool | None = None  # None: a single numeric column is the score
     lower_is_positive: bool = False
-    skip_missing: bool | None = None  # allow rows without a score; None: not stated, so no
-    max_train_rows: int = 100_000
+    missing_score: str | None = None  # "skip" or "stop", which is the default
+    classifier: str | None = None
+    max_train_rows: int | None = None
+    group_column: str | None = None
     na: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     seed: int = 0
     threads: int = 1
-    only_to_learn: tuple[str, ...] = ()  # stated options that only a learned score needs
 
 
 @dataclass(frozen=True)
@@ -239,6 +241,7 @@ class Trained:
     digests: Mapping[str, str]  # SHA-256 of the tables' files by path, if wanted
     notices: tuple[Notice, ...]
     discriminating: tuple[str, ...] = ()  # features, see discriminating_features
+    sample_size: int = MAX_TRAIN_ROWS  # rows that are trained on, at most
     model: ScoreModel = field(init=False)
     learned: bool = field(init=False)  # the score is a classifier's, not a column
 
@@ -247,22 +250,24 @@ class Trained:
         self.__dict__.update(model=model, learned=model.model is not None)
 
 
-def survey_step(rows: Rows, settings: TransformSettings, digests: bool = False) -> SurveyRows:
+def survey_step(rows: Rows, settings: ScoreSettings, digests: bool = False) -> SurveyRows:
     """The pass over all rows before training, with digests of the files if wanted."""
     _check_width(rows, len(rows.features))
-    size = min(settings.max_train_rows, MAX_TRAIN_VALUES // len(rows.features))
-    return SurveyRows(size, settings.seed, settings.na, settings.categorical, digests)
+    size = min(settings.max_train_rows or MAX_TRAIN_ROWS, MAX_TRAIN_VALUES // len(rows.features))
+    return SurveyRows(size, settings.seed, tuple(settings.na), tuple(settings.categorical), digests)
 
 
 def train(
     rows: Rows,
     survey: Survey,
-    settings: TransformSettings,
+    settings: ScoreSettings,
+    groups_matter: bool = False,
     progress: ShareDone = lambda fraction: None,
 ) -> Trained:
     """Train a classifier of labeled against unlabeled rows on the sample of a survey.
 
-    A single numeric column may be the score itself; nothing is learned then.
+    A single numeric column may be the score itself; nothing is learned then, and options that only
+    learning heeds are an error: the group column, too, unless groups matter later.
     """
     profiler, labeled, others = survey.profiler, survey.labeled, survey.others
     counts = (others.seen - survey.negatives, labeled.seen, survey.negatives)
@@ -274,7 +279,7 @@ def train(
         model=ScoreModel(
             encoding,
             lower_is_positive=settings.lower_is_positive,
-            skip_missing=settings.skip_missing is True,
+            skip_missing=settings.missing_score == "skip",
             labeled_class=rows.labeled_class,
         ),
         files=_files(rows, survey.seen),
@@ -284,8 +289,16 @@ def train(
         group_column=rows.group_column,
         keys=rows.keys,
     )
-    trained = Trained(scorer, counts, profiler.summary(), survey.digests, tuple(notices))
-    if _is_score(encoding, settings):
+    trained = Trained(
+        scorer,
+        counts,
+        profiler.summary(),
+        survey.digests,
+        tuple(notices),
+        sample_size=others.size,
+    )
+    only_to_learn = ("classifier", "max_train_rows", *(() if groups_matter else ("group_column",)))
+    if _is_score(encoding, settings, only_to_learn):
         return trained
     _check_width(rows, len(encoding.feature_names))
     chunks = labeled.chunks + others.chunks
@@ -297,6 +310,7 @@ def train(
         names = pa.concat_arrays([rows.groups(chunk) for chunk in chunks])
     training = Training(scaling.apply(raw), is_labeled, _group_numbers(names))
     sampled = len(is_labeled) < sum(counts)
+    settings = replace(settings, classifier=settings.classifier or default_classifier(rows))
     fit, crossed = _fits(training, names if sampled else None, settings, progress)
     model = replace(scorer.model, classifier=settings.classifier, scaling=scaling, model=fit.model)
     learned = replace(
@@ -313,13 +327,19 @@ def train(
     return replace(trained, scorer=learned, notices=tuple(notices), discriminating=discriminating)
 
 
+def default_classifier(rows: Rows) -> str:
+    """Labels of rows that compete for keys are certain, which another classifier makes use of."""
+    return "semi-supervised" if rows.keys else "standard"
+
+
 def _fits(
-    training: Training, groups: pa.Array | None, settings: TransformSettings, progress: ShareDone
+    training: Training, groups: pa.Array | None, settings: ScoreSettings, progress: ShareDone
 ) -> tuple[Fit, CrossFit | None]:
     """The fit and, if there are groups, one without the groups of each fold."""
     fits = 1 if groups is None else FOLDS + 1
 
     def fit_part(part: Training, done: int) -> Fit:
+        assert settings.classifier is not None
         return CLASSIFIERS[settings.classifier].train(
             part,
             seed=settings.seed,
@@ -384,10 +404,11 @@ def check_sizes(
             raise InputError(f"{names[code]}: {count} {rows}; at least {MIN_ROWS} are needed")
 
 
-def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
+def _is_score(encoding: Encoding, settings: ScoreSettings, only_to_learn: Sequence[str]) -> bool:
     """Whether the features are one numeric column, to be used as the score."""
     can = len(encoding.columns) == 1 and encoding.columns[0].kind == "number"
-    if settings.train is False and not can:
+    learn = False if settings.score_column is not None else settings.transform
+    if learn is False and not can:
         names = [column.name for column in encoding.columns]
         if len(names) == 1:
             raise InputError(f"column {names[0]!r} does not hold numbers and cannot be the score")
@@ -395,16 +416,17 @@ def _is_score(encoding: Encoding, settings: TransformSettings) -> bool:
             f"the score must be one numeric column, not {', '.join(names[:8])}; choose it with "
             f"{option('score_column')}"
         )
-    as_is = can and settings.train is not True
-    if settings.skip_missing is not None and not as_is:
+    as_is = can and learn is not True
+    if settings.missing_score is not None and not as_is:
         name = option("missing_score")
         raise UsageError(f"{name} is for a score column; a transform copes with gaps")
     if settings.lower_is_positive and not as_is:
         name = option("lower_is_positive")
         raise UsageError(f"{name} is for a score column; a transform learns its sign")
-    if as_is and settings.only_to_learn:
+    unused = [name for name in only_to_learn if getattr(settings, name) is not None]
+    if as_is and unused:
         raise UsageError(
-            f"{settings.only_to_learn[0]} does nothing here: column {encoding.columns[0].name!r} "
+            f"{option(unused[0])} does nothing here: column {encoding.columns[0].name!r} "
             f"is used as the score, and no score is learned ({option('transform')} would)"
         )
     return as_is

@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .. import __version__
-from ..errors import InputError, MachineError, UsageError, of_system, option
+from ..errors import InputError, MachineError, UsageError, from_os_error, option
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 # the kind of table that a suffix states; txt is csv or tsv, depending on the first row
@@ -138,7 +138,7 @@ def input_errors(name: str) -> Iterator[None]:
     except MemoryError as error:  # Arrow's is an ArrowException too
         raise MachineError(f"{name}: out of memory") from error
     except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
-        if (fault := of_system(name, error)) is not None:
+        if (fault := from_os_error(name, error)) is not None:
             raise fault from error
         reason = str(error).split("\n")[0]
         if "invalid utf8" in reason.lower() or isinstance(error, UnicodeDecodeError):
@@ -167,7 +167,7 @@ def read_bytes(name: str) -> io.BytesIO:
     except FileNotFoundError:
         raise UsageError(f"{name}: no such file") from None
     except OSError as error:
-        raise of_system(name, error) or UsageError(f"{name}: {error.strerror}") from error
+        raise from_os_error(name, error) or UsageError(f"{name}: {error.strerror}") from error
     except ValueError as error:  # a NUL in the name
         raise UsageError(f"{name}: {error}") from None
     if len(raw) > MAX_BYTES:
@@ -235,7 +235,7 @@ def read_json(name: str) -> Any:
                 raise InputError(f"{name}: unpacks to more than {MAX_UNPACKED} bytes")
         return json.loads(raw)
     except (ValueError, RecursionError, OSError) as error:
-        if (fault := of_system(name, error)) is not None:
+        if (fault := from_os_error(name, error)) is not None:
             raise fault from error
         reason = "too deep" if isinstance(error, RecursionError) else str(error)
         raise InputError(f"{name}: not a JSON file ({reason[:200]})") from None

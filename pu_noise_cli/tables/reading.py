@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError, UsageError, of_system, option
+from ..errors import InputError, UsageError, from_os_error, option
 from .files import (
     BLOCK_BYTES,
     COMPRESSIONS,
@@ -205,7 +205,7 @@ def _find_shards(name: str, kind: str | None) -> tuple[Shard, ...]:
             return _shards(name, files, kind)
         raise UsageError(f"{name}: no such file") from None
     except (OSError, ValueError) as error:
-        raise of_system(name, error) or UsageError(f"{name}: {error}") from error
+        raise from_os_error(name, error) or UsageError(f"{name}: {error}") from error
     if not os.access(name, os.R_OK):
         raise UsageError(f"{name}: permission denied")
     if stat.S_ISDIR(mode):
@@ -240,7 +240,7 @@ def _shards(name: str, files: list[str], kind: str | None) -> tuple[Shard, ...]:
         try:
             mode = os.stat(file).st_mode
         except OSError as error:
-            raise of_system(file, error) or UsageError(f"{file}: {error}") from error
+            raise from_os_error(file, error) or UsageError(f"{file}: {error}") from error
         if not stat.S_ISREG(mode):  # reading a pipe could block forever
             raise UsageError(f"{file}: is not a regular file, as the shards of a table must be")
     shards = tuple(_shard_on_disk(file, kind) for file in files)
@@ -261,7 +261,7 @@ def _spooled(name: str, stream: BinaryIO, kind: str | None) -> Shard:
         shutil.copyfileobj(stream, spool)
     except OSError as error:
         what = f"{name}: cannot be copied"
-        raise of_system(what, error) or UsageError(f"{what}: {error}") from error
+        raise from_os_error(what, error) or UsageError(f"{what}: {error}") from error
     spool.seek(0)
     suffix = magic_suffix(spool.read(4))
     # by its descriptor, so that Arrow's threads need not call back into Python to read it

@@ -8,6 +8,7 @@ missing. After a kill, commands refuse to read marked files; the next run replac
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import platform
@@ -22,7 +23,7 @@ from typing import Any, Literal
 import msgspec
 
 from .. import __version__
-from ..errors import InputError, PunoiseError, UsageError, option, uninterrupted
+from ..errors import InputError, PunoiseError, UsageError, interrupts, option, uninterrupted
 from ..notices import Notice
 from .columns import ColumnSummary
 from .files import Count, read_document
@@ -279,8 +280,10 @@ def _stage_directory(folder: Path) -> Iterator[Path]:
                         left.rmdir()  # without a lock it must be empty
                     remove_unless_locked(str(left), str(left / LOCK))
             path, descriptor = _new_stage(folder)
+            interrupts.cleanups[str(path)] = functools.partial(shutil.rmtree, path)
         yield path
     finally:
+        interrupts.cleanups.pop(str(path), None)
         with uninterrupted():
             if descriptor >= 0:
                 shutil.rmtree(path, ignore_errors=True)

@@ -7,6 +7,7 @@ way. So the next writer knows which temporary files nobody will finish.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -26,8 +27,9 @@ from ..errors import (
     ClosedPipe,
     MachineError,
     UsageError,
+    from_os_error,
+    interrupts,
     is_out_of_memory,
-    of_system,
     uninterrupted,
 )
 from .files import BGZIP, COMPRESSIONS, DELIMITERS, Format
@@ -123,7 +125,7 @@ def check_target(name: str) -> None:
                 os.lstat(path)  # an impossible name is an error here
             writable = os.access(path.parent, os.W_OK | os.X_OK)
     except (OSError, ValueError) as error:
-        raise of_system(name, error) or UsageError(f"{name}: {error}") from error
+        raise from_os_error(name, error) or UsageError(f"{name}: {error}") from error
     if not writable:
         raise UsageError(f"{name}: permission denied")
 
@@ -154,7 +156,7 @@ def make_directory(name: str) -> None:
     except FileExistsError as error:
         raise UsageError(f"{name}: is not a directory") from error
     except (OSError, ValueError) as error:
-        raise of_system(name, error) or UsageError(f"{name}: {error}") from error
+        raise from_os_error(name, error) or UsageError(f"{name}: {error}") from error
     if not os.access(name, os.W_OK | os.X_OK):
         raise UsageError(f"{name}: permission denied")
 
@@ -163,12 +165,15 @@ def make_directory(name: str) -> None:
 def new_directory(name: str) -> Iterator[None]:
     """Make a directory for outputs, removed again if it stays empty after an error."""
     make_directory(name)
+    interrupts.cleanups[name] = functools.partial(os.rmdir, name)
     try:
         yield
     except BaseException:
         with contextlib.suppress(OSError):
             os.rmdir(name)
         raise
+    finally:
+        interrupts.cleanups.pop(name, None)
 
 
 def check_table_target(name: str) -> None:
@@ -216,7 +221,7 @@ def write_atomically(name: str) -> Iterator[BinaryIO]:
     except (OSError, pa.ArrowException) as error:
         what = f"{name}: cannot be written"
         if isinstance(error, OSError) or is_out_of_memory(error):
-            raise of_system(what, error) or MachineError(f"{what}: {error}") from error
+            raise from_os_error(what, error) or MachineError(f"{what}: {error}") from error
         raise
 
 
@@ -247,6 +252,7 @@ def _replace(name: str) -> Iterator[BinaryIO]:
     try:
         with uninterrupted():
             handle, temporary = _open_temporary(path)
+            interrupts.cleanups[temporary] = functools.partial(os.unlink, temporary)
         with open(handle, "wb") as file:
             yield file
             file.flush()
@@ -257,6 +263,8 @@ def _replace(name: str) -> Iterator[BinaryIO]:
         with uninterrupted(), contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+    finally:
+        interrupts.cleanups.pop(temporary, None)
 
 
 ROW_GROUP, ROW_GROUP_BYTES = 1 << 19, 1 << 28  # rows and bytes, reached first

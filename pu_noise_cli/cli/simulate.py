@@ -1,0 +1,45 @@
+"""Tools beside the path: `simulate` and `schema`."""
+
+from __future__ import annotations
+
+from .console import Console
+from .options import Options, command
+
+
+@command("simulate")
+def simulate(options: Options, console: Console) -> None:
+    """Simulate tables with a known answer.
+
+    Writes labeled.csv, unlabeled.csv and truth.csv, and negatives.csv if any are asked for.
+
+    \b
+    punoise simulate --out-dir simulated --alpha 0.2 --beta 0.95
+    """
+    from ..tables.simulate import simulate, write_simulation
+    from ..tables.writing import new_directory
+
+    with new_directory(options.out_dir):
+        drawn = simulate(
+            options.alpha,
+            options.beta,
+            options.n_labeled,
+            options.n_unlabeled,
+            options.n_features,
+            options.seed,
+            options.selection,
+            options.n_negatives,
+        )
+        write_simulation(drawn, options.out_dir)
+
+
+@command("schema")
+def schema(options: Options, console: Console) -> None:
+    """Print the JSON Schema of a document that punoise writes.
+
+    \b
+    punoise schema prior > prior.schema.json
+    """
+    from ..prior.document import json_schema
+    from ..tables.writing import write_json
+
+    write_json("-", json_schema())
