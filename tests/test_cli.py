@@ -167,10 +167,9 @@ def test_every_row_comes_out_once_in_order(punoise, tmp_path, drawn, suffix):
     assert [float(score) for score in found["score"].to_pylist()] == scores
 
 
-def test_posterior_is_a_probability_that_averages_to_alpha(punoise, tables, tmp_path):
-    punoise("run", *tables, *FAST, "--out-dir", tmp_path / "out")
-    prior = validated(json.loads((tmp_path / "out" / "prior.json").read_text()))
-    table = read_any(tmp_path / "out" / "posterior.parquet")
+def test_posterior_is_a_probability_that_averages_to_alpha(results):
+    prior = validated(json.loads((results / "prior.json").read_text()))
+    table = read_any(results / "posterior.parquet")
     unlabeled = table[table["set"] == "unlabeled"]
     assert unlabeled["posterior"].mean() == pytest.approx(prior["alpha"], abs=0.005)
     assert table["posterior"].between(0, 1).all()
@@ -230,21 +229,6 @@ def test_one_table_in_both_parts_is_two_tables(punoise, tables, tmp_path):
     labeled, unlabeled = (scores.loc[scores["set"] == s, "score"] for s in ("labeled", "unlabeled"))
     assert len(labeled) == len(unlabeled) == 150
     assert labeled.tolist() != unlabeled.tolist()
-
-
-def test_truth_values_are_the_same_in_text_and_parquet(punoise, frames, tmp_path):
-    labeled, unlabeled = (f.assign(t=np.arange(len(f)) % 3 == 0) for f in frames)
-    labeled.to_parquet(tmp_path / "l.parquet")
-    for name, frame in (("l", labeled), ("u", unlabeled)):
-        frame.to_csv(tmp_path / f"{name}.csv", index=False)
-    found = [
-        punoise(
-            *("estimate-prior", "--labeled", tmp_path / f"l.{suffix}", *FAST),
-            *("--unlabeled", tmp_path / "u.csv"),
-        ).out
-        for suffix in ("csv", "parquet")
-    ]
-    assert found[0] == found[1]
 
 
 def test_a_run_leaves_nothing_of_an_earlier_one(punoise, tables, tmp_path):
@@ -321,16 +305,11 @@ def test_run_can_be_repeated_and_fails_without_touching_its_files(punoise, table
     assert {p.name: p.read_bytes() for p in out.iterdir()} == before
 
 
-def test_provenance_names_inputs_by_digest(punoise, tables, tmp_path):
-    import hashlib
-
-    punoise("run", *tables, *FAST, "--out-dir", tmp_path / "out")
-    provenance = json.loads((tmp_path / "out" / "provenance.json").read_text())
-    digest = hashlib.sha256((tmp_path / "labeled.csv").read_bytes()).hexdigest()
-    assert provenance["inputs"][0]["sha256"] == digest
+def test_provenance_tells_of_columns_and_options(results):
+    provenance = json.loads((results / "provenance.json").read_text())
     assert provenance["columns"][0] == {
         "column": "a",
-        "table": tables[1],
+        "table": str(results.parent / "labeled.csv"),
         "kind": "number",
         "values": 150,
         "missing": 0,
@@ -363,16 +342,6 @@ def test_schema_is_printed(punoise):
     assert json.loads(punoise("schema", "prior").out)["$id"] == "punoise.prior/1"
 
 
-def test_every_command_has_an_example_and_threads(punoise):
-    listed = punoise("--help").out.decode()
-    commands = [line.split()[0] for line in listed.split("Commands:")[1].splitlines() if line]
-    assert len(commands) >= 7
-    for command in commands:
-        text = punoise(command, "--help").out.decode()
-        assert f"punoise {command} " in text
-        assert "--threads" in text
-
-
 def test_quiet_says_nothing(punoise, tables, tmp_path):
     result = punoise("run", "-q", *tables, *FAST, "--out-dir", tmp_path / "out")
     assert (result.out, result.err) == (b"", "")
@@ -394,6 +363,7 @@ def test_a_full_disk_is_said_in_a_line(command, scores):
     assert done.stderr.startswith(b"punoise: error: -: cannot be written: No space left")
 
 
+@pytest.mark.ci
 def test_standard_streams_and_pipes(tables, tmp_path):
     script = (
         'p() { "$PYTHON" -m pu_noise_cli "$@"; }; set -e -o pipefail; '
@@ -520,8 +490,6 @@ def test_verbose_tells_the_stages_and_provenance_keeps_them(punoise, tables, tmp
         ("transform", ("--score-column", "a", "--classifier", "networks")),
         ("estimate-prior", ("--score-column", "a", "--max-train-rows", "500")),
         ("estimate-prior", ("--features", "a", "--classifier", "logistic")),
-        ("estimate-prior", ("--method", "bound", "--elbow", "authors")),
-        ("estimate-prior", ("--method", "alphamax", "--elkan-noto-estimator", "e3")),
         ("estimate-prior", ("--method", "bound", "--purity", "0.5")),
         ("estimate-prior", ("--method", "msgmm", "--alpha-between", "0.1", "0.3")),
     ],

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -323,9 +324,9 @@ def test_the_mark_of_a_killed_run_outlives_one_that_does_not_begin(punoise, fram
     assert "from two runs" in punoise(*read, expect=3).err
 
 
-def test_a_provenance_knows_the_files_of_its_run(punoise, tables, tmp_path):
+def test_a_provenance_knows_the_files_of_its_run(results, punoise, tmp_path):
     out = tmp_path / "out"
-    punoise("run", *tables, *FAST, "--out-dir", out)
+    shutil.copytree(results, out)
     report = ["report", "--scores", out / "scores.parquet", "--prior", out / "prior.json"]
     report += ["--provenance", out / "provenance.json", "--out", tmp_path / "r.html"]
     punoise(*report)
@@ -501,9 +502,8 @@ def test_half_a_character_in_a_prior(punoise, scores, tmp_path):
     punoise("report", tmp_path / "p.json", "--prior", tmp_path / "p.json", "--out", "-")
 
 
-def test_infinite_counts_in_a_provenance(punoise, tables, tmp_path):
-    out = tmp_path / "out"
-    punoise("run", *tables, *FAST, "--out-dir", out)
+def test_infinite_counts_in_a_provenance(results, punoise, tmp_path):
+    out = results
     document = json.loads((out / "provenance.json").read_text())
     document["columns"][0]["values"] = float("inf")
     (tmp_path / "p.json").write_text(json.dumps(document))
@@ -732,9 +732,9 @@ def test_text_in_parquet_must_be_utf8(punoise, tmp_path):
         assert "UTF-8" in punoise("posterior", *options, expect=3).err
 
 
-def test_a_flipped_bit_in_parquet_is_noticed(punoise, tables, tmp_path):
-    punoise("run", *tables, *FAST, "--out-dir", tmp_path / "out")
-    path = tmp_path / "out" / "scores.parquet"
+def test_a_flipped_bit_in_parquet_is_noticed(results, punoise, tmp_path):
+    path = tmp_path / "scores.parquet"
+    shutil.copy(results / "scores.parquet", path)
     raw, rng = path.read_bytes(), np.random.default_rng(0)
     group = pq.ParquetFile(path).metadata.row_group(0)
     last = group.column(group.num_columns - 1)

@@ -11,8 +11,7 @@ import pytest
 
 from pu_noise_cli.evidence.strengths import Grading
 from pu_noise_cli.evidence.thresholds import Thresholds
-from pu_noise_cli.numerics import hash_texts
-from pu_noise_cli.posterior.bounds import GroupCopies, _weights, bounds, widen
+from pu_noise_cli.posterior.bounds import GroupCopies, bounds, widen
 from pu_noise_cli.posterior.calibration import calibrate
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
@@ -358,16 +357,6 @@ def test_groups_may_come_in_any_parts(genes):
     few = GroupCopies.from_rows(scores, sets, pa.array([f"{g % 7}" for g in gene]))
     assert [notice.code for notice in few.notices] == ["few-groups"]
     assert "7 groups" in few.notices[0].message
-
-
-def test_a_weight_is_poisson_and_of_the_name_alone():
-    weights = _weights(hash_texts([str(i) for i in range(5000)]))
-    assert (weights[:, 0] == 1).all()
-    drawn = weights[:, 1:]
-    assert drawn.mean() == pytest.approx(1, abs=0.01)
-    assert drawn.var() == pytest.approx(1, abs=0.02)
-    assert (drawn == 0).mean() == pytest.approx(np.exp(-1), abs=0.005)
-    np.testing.assert_array_equal(_weights(hash_texts(["17"]))[0], weights[17])
 
 
 def test_genes_on_the_command_line(punoise, genes, tmp_path):
