@@ -112,8 +112,7 @@ class Estimated:
         """Write the report as one HTML file."""
         from . import pipeline
         from .report.page import render
-        from .tables.results import provenance
-        from .tables.writing import write_text
+        from .tables.writing import provenance, write_text
 
         trained, rows = self.scored.trained, self.scored.rows
         assert trained is not None

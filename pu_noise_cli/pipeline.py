@@ -64,7 +64,8 @@ from .score.training import Trained, check_sizes, survey_step
 from .score.training import train as train_model
 from .tables.files import document, read_bytes, read_document, read_json
 from .tables.reading import READERS, Table, open_table
-from .tables.results import (
+from .tables.rows import LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
+from .tables.writing import (
     MANIFESTS,
     OUTPUTS,
     PROVENANCE,
@@ -74,19 +75,16 @@ from .tables.results import (
     Provenance,
     Stage,
     abandon,
+    check_distinct,
     check_same_run,
+    check_target,
     digests,
     earlier_files,
     is_unfinished,
-    provenance,
-    staged,
-)
-from .tables.rows import LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
-from .tables.writing import (
-    check_distinct,
-    check_target,
     make_directory,
     new_directory,
+    provenance,
+    staged,
     write_atomically,
     write_json,
     write_text,

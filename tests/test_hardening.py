@@ -26,7 +26,7 @@ import pytest
 from pu_noise_cli.errors import InputError, MachineError, UsageError, from_os_error, printable
 from pu_noise_cli.score.model import FORMAT, load_model
 from pu_noise_cli.score.sketch import Sketch, load_sketch, save_sketch
-from pu_noise_cli.tables import files, results, writing
+from pu_noise_cli.tables import files, writing
 from pu_noise_cli.tables import reading as tables
 from pu_noise_cli.tables.files import write_archive
 
@@ -191,7 +191,7 @@ def test_a_set_is_not_interrupted_in_the_middle(tmp_path):
     program = (
         "import os, signal, sys; from pu_noise_cli.cli import process\n"
         "from pu_noise_cli.errors import Terminated\n"
-        "from pu_noise_cli.tables.results import staged\n"
+        "from pu_noise_cli.tables.writing import staged\n"
         "process.install(); real, folder = os.replace, sys.argv[1]\n"
         "def replace(*names): os.kill(os.getpid(), signal.SIGTERM); real(*names)\n"
         "os.replace = replace\n"
@@ -278,7 +278,7 @@ def test_files_of_the_killed_and_the_earlier_run_do_not_stay(punoise, tables, tm
 def test_a_mark_from_a_stranger_is_never_opened(kind, punoise, tables, tmp_path):
     out = tmp_path / "out"
     punoise("run", *tables, *FAST, "--out-dir", out)
-    mark, victim = out / results.UNFINISHED, tmp_path / "victim"
+    mark, victim = out / writing.UNFINISHED, tmp_path / "victim"
     victim.write_text("mine")
     if kind == "pipe":
         os.mkfifo(mark)
@@ -299,7 +299,7 @@ def test_a_sharded_run_that_was_killed_is_not_read_as_one(punoise, frames, tmp_p
     pair = ["--labeled", tmp_path / "l.parquet", "--unlabeled", tmp_path / "u.parquet", *FAST]
     out = tmp_path / "out"
     punoise("run", *pair, "--shards", "--out-dir", out)
-    (out / results.UNFINISHED).touch()
+    (out / writing.UNFINISHED).touch()
     read = ["posterior", "--scores", out / "scores/", "--prior", out / "prior.json", "--out", "-"]
     assert "from two runs" in punoise(*read, expect=3).err
     punoise("run", *pair, "--shards", "--out-dir", out, "--resume")
@@ -314,7 +314,7 @@ def test_the_mark_of_a_killed_run_outlives_one_that_does_not_begin(punoise, fram
     pair = ["--labeled", tmp_path / "l.parquet", "--unlabeled", tmp_path / "u.parquet", *FAST]
     out = tmp_path / "out"
     punoise("run", *pair, "--shards", "--out-dir", out)
-    (out / results.UNFINISHED).touch()
+    (out / writing.UNFINISHED).touch()
     live = os.open(out, os.O_RDONLY)
     fcntl.flock(live, fcntl.LOCK_EX)
     result = punoise("run", *pair, "--shards", "--out-dir", out, expect=2)
@@ -344,10 +344,10 @@ def test_leftovers_go_unless_somebody_writes_them(punoise, scores, tmp_path):
         path.write_text("half")
     for stage in stages:
         stage.mkdir()
-        (stage / results.LOCK).touch()
+        (stage / writing.LOCK).touch()
     import fcntl
 
-    with open(left[1], "rb+") as live, open(stages[1] / results.LOCK, "rb+") as live_stage:
+    with open(left[1], "rb+") as live, open(stages[1] / writing.LOCK, "rb+") as live_stage:
         for file in (live, live_stage):
             fcntl.flock(file, fcntl.LOCK_EX)
         punoise("estimate-prior", "--scores", scores, "--out", target)

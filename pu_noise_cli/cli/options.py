@@ -222,8 +222,7 @@ class Options:
 
     def check_files(self) -> None:
         """Stop where an output is an input or another output, or inputs come from two runs."""
-        from ..tables.results import check_finished
-        from ..tables.writing import check_distinct
+        from ..tables.writing import check_distinct, check_finished
 
         inputs = self.files("file", "files", "argument")
         check_distinct(self.files("output"), inputs)

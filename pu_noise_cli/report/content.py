@@ -24,8 +24,8 @@ from ..prior.document import STATED, Prior
 from ..prior.estimation import CURVE_METHOD
 from ..prior.summary import LITTLE, Wording, certainty, is_contradicted, lower_end
 from ..score.sketch import Sketch
-from ..tables.results import InputFile, Provenance
 from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED
+from ..tables.writing import InputFile, Provenance
 
 Columns = dict[str, Any]  # arrays or lists of equal length, by name
 Weights = FloatArray | IntArray  # of the cells of a sketch, shape (cells,)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..tables.results import Provenance
+from ..tables.writing import Provenance
 from .charts import (
     MAX_NAME,
     MAX_TEXT,

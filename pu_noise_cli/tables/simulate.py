@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..numerics import BoolArray, FloatArray
-from .results import staged
-from .writing import write_table
+from .writing import staged, write_table
 
 SEPARATION = 1.81  # between the class means in standard deviations: an AUC of 0.9
 SUBCLASSES = 3  # of the positives, if they are labeled unequally
