@@ -29,8 +29,8 @@ from pu_noise_cli.evidence.strengths import levels, read_rule
 from pu_noise_cli.numerics import FloatArray
 from pu_noise_cli.posterior.bounds import GroupCopies, bounds
 from pu_noise_cli.posterior.calibration import calibrate
+from pu_noise_cli.prior.auto import PURITY, effective_purity
 from pu_noise_cli.prior.base import Settings, Shares
-from pu_noise_cli.prior.belief import PURITY, effective_purity
 from pu_noise_cli.prior.document import shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.sketch import Sketch

@@ -23,8 +23,8 @@ import pandas as pd
 import simulator
 from accuracy import FAMILIES, left_out, markdown
 
+from pu_noise_cli.prior.auto import PURITY, effective_purity
 from pu_noise_cli.prior.base import ESTIMATORS, Settings
-from pu_noise_cli.prior.belief import PURITY, effective_purity
 from pu_noise_cli.prior.bound import limits
 
 STRATA = {

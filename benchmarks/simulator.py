@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage, special, stats
 
-from pu_noise_cli.prior.belief import (
+from pu_noise_cli.prior.auto import (
     DEFAULT,
     MIN_EXCESS,
     SIMULATED,

@@ -24,8 +24,7 @@ import simulator
 from numpy.typing import NDArray
 
 from pu_noise_cli.prior import auto
-from pu_noise_cli.prior.auto import summarize
-from pu_noise_cli.prior.belief import SIMULATED, Belief
+from pu_noise_cli.prior.auto import SIMULATED, Belief, summarize
 
 Array = NDArray[np.float32]
 

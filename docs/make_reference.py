@@ -1,7 +1,7 @@
 """Writes the generated parts of docs/reference.md: options, keys of prior.json, warnings.
 
-    python docs/make_reference.py            update the page
-    python docs/make_reference.py --check    exit with 1 if it is out of date
+python docs/make_reference.py            update the page
+python docs/make_reference.py --check    exit with 1 if it is out of date
 """
 
 import re

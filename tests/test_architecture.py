@@ -61,7 +61,7 @@ def tree(path: Path) -> ast.Module:
 
 
 def module_name(path: Path) -> str:
-    """The dotted name of a file within the package, such as prior.belief or prior.__init__."""
+    """The dotted name of a file within the package, such as prior.auto or prior.__init__."""
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
 
 

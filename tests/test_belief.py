@@ -9,8 +9,8 @@ import conftest
 import numpy as np
 import pytest
 
+from pu_noise_cli.prior.auto import DEFAULT, Belief, top_cells, top_purity, top_ratio
 from pu_noise_cli.prior.base import ESTIMATORS, Estimate, Settings
-from pu_noise_cli.prior.belief import DEFAULT, Belief, top_cells, top_purity, top_ratio
 from pu_noise_cli.prior.bound import limits
 from pu_noise_cli.score.sketch import Sketch
 

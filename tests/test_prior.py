@@ -10,9 +10,8 @@ from conftest import validated
 from pu_noise_cli.errors import EstimationError, InputError, UsageError
 from pu_noise_cli.prior.base import ESTIMATORS, Estimate, Settings
 from pu_noise_cli.prior.checks import Case, diagnose
-from pu_noise_cli.prior.document import parse_prior, read_prior, shares_for
+from pu_noise_cli.prior.document import parse_prior, read_prior, shares_for, summarize_prior
 from pu_noise_cli.prior.estimation import estimate_prior, failed_prior
-from pu_noise_cli.prior.summary import summarize_prior
 from pu_noise_cli.score.sketch import Sketch
 
 ON_SCORES = [

@@ -24,9 +24,8 @@ from pu_noise_cli.errors import InputError
 from pu_noise_cli.notices import Notice, kinds
 from pu_noise_cli.posterior.table import DoubtfulRow, DoubtfulRows
 from pu_noise_cli.prior.base import Settings
-from pu_noise_cli.prior.document import Prior, parse_prior
+from pu_noise_cli.prior.document import Prior, parse_prior, summarize_prior
 from pu_noise_cli.prior.estimation import estimate_prior
-from pu_noise_cli.prior.summary import summarize_prior
 from pu_noise_cli.report.charts import PRINT, ForestLine, forest, sample_charts, shortened
 from pu_noise_cli.report.comparison import compared_sample, comparison_charts, render_comparison
 from pu_noise_cli.report.content import PLAIN_BLOCKS, Proportion, histogram_lines

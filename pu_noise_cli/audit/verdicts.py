@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError, option
 from ..notices import Notice
 from ..numerics import FloatArray, IntArray, mid_ranks
-from ..prior.auto import DRAWS, believe
+from ..prior.auto import DRAWS, GOLDEN, Belief, believe
 from ..prior.base import Estimate, Interval, Settings
-from ..prior.belief import GOLDEN, Belief
 from ..prior.document import MISCALIBRATED, AuditResult, Stratum
 from ..prior.estimation import Estimation
 from ..score.sketch import Sketch

@@ -116,7 +116,7 @@ class Console:
 
     def print_prior(self, prior: Prior, sketch: Sketch) -> None:
         """The warnings and the answer; on a terminal also what the scores look like."""
-        from ..prior.summary import summarize_prior
+        from ..prior.document import summarize_prior
 
         self.warn(prior.notices)
         for line in summarize_prior(prior):

@@ -30,9 +30,8 @@ from ..score.classifiers import Training
 from ..score.model import fit_scaling
 from ..score.networks import networks
 from ..score.sketch import Sketch
-from .auto import ALPHA, DRAWS, LEVEL, Evidence, auto, believe
+from .auto import ALPHA, DRAWS, LEVEL, Belief, Evidence, auto, believe
 from .base import Estimate, Samples, Settings, register
-from .belief import Belief
 from .bound import WIDTH, best_bins
 
 CENTERS = 400  # kernels

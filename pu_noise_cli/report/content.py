@@ -18,11 +18,10 @@ from ..numerics import FloatArray, IntArray, mid_ranks, relative_mid_ranks
 from ..posterior.calibration import Calibration, corrected_auc, posterior_at
 from ..posterior.groups import Groups
 from ..posterior.table import DoubtfulRow
+from ..prior.auto import effective_purity
 from ..prior.base import ESTIMATORS, Interval, Settings
-from ..prior.belief import effective_purity
-from ..prior.document import STATED, Prior
+from ..prior.document import LITTLE, STATED, Prior, Wording, certainty, is_contradicted, lower_end
 from ..prior.estimation import CURVE_METHOD
-from ..prior.summary import LITTLE, Wording, certainty, is_contradicted, lower_end
 from ..score.sketch import Sketch
 from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED
 from ..tables.writing import InputFile, Provenance
