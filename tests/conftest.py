@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pu_noise_cli.cli.process import hold_at_start
+from pu_noise_cli.cli.process import limit_blas
 
-hold_at_start()  # as main() does, before numpy comes
+limit_blas()  # as main() does, before numpy comes
 
 # ruff: noqa: E402
 import fcntl

@@ -635,16 +635,24 @@ def staged(out_dir: str, in_place: bool = False) -> Iterator[Stage]:
 @contextlib.contextmanager
 def _marked(folder: Path) -> Iterator[None]:
     was_unfinished, manifests = is_unfinished(str(folder)), digests(folder, MANIFESTS)
-    _mark(folder)
+
+    def unmark() -> None:
+        if was_unfinished or digests(folder, MANIFESTS) != manifests:
+            abandon(str(folder))
+        else:
+            _unmark(folder)
+
+    with uninterrupted():
+        _mark(folder)
+        interrupts.cleanups[UNFINISHED] = unmark
     try:
         yield
     except BaseException:
         with uninterrupted():
-            if was_unfinished or digests(folder, MANIFESTS) != manifests:
-                abandon(str(folder))
-            else:
-                _unmark(folder)
+            unmark()
         raise
+    finally:
+        interrupts.cleanups.pop(UNFINISHED, None)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 LONGEST = 60.0  # seconds that a command may take
 MOST_MEMORY = 1 << 30
@@ -78,14 +77,14 @@ class Child:
             sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
             from pu_noise_cli.cli import process
 
-            def command(group: Any) -> object:
+            def command() -> object:
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-                return group.main(list(args), prog_name="punoise", standalone_mode=False)
+                return process.cli.main(list(args), prog_name="punoise", standalone_mode=False)
 
-            process.install()
+            process.install_signals()
             if prepare is not None:
                 prepare()
-            code = process.exit_code(lambda: command(process.cli))
+            code = process.exit_code(command)
         except BaseException:
             import traceback
 
