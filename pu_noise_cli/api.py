@@ -232,8 +232,8 @@ def _check(options: dict[str, Any]) -> None:
     choices = {
         "labeled_are": ("positives", "negatives"),
         "missing_score": ("stop", "skip"),
-        "method": pipeline.methods(),
-        "classifier": pipeline.classifiers(),
+        "method": tuple(pipeline.registered("methods")),
+        "classifier": tuple(pipeline.registered("classifiers")),
     }
     for name, known in choices.items():
         if name in options and options[name] not in known:

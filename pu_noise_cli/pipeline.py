@@ -13,16 +13,14 @@ earlier command wrote in place of the others. Settings have fields named as the 
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .audit.design import read_audits
 from .audit.verdicts import revise
-from .errors import EstimationError, InputError, PunoiseError, UsageError, option
+from .errors import PunoiseError, UsageError, option
 from .evidence.strengths import Grading, strengths
 from .evidence.thresholds import Thresholds
 from .notices import Notice
@@ -37,7 +35,7 @@ from .posterior.table import (
     posterior_columns,
 )
 from .prior.base import ESTIMATORS, Settings
-from .prior.document import Prior, parse_prior, read_prior, shares_for, stated
+from .prior.document import Prior, shares_for, stated
 from .prior.estimation import (
     conclude,
     failed_prior,
@@ -47,22 +45,20 @@ from .prior.estimation import (
 )
 from .prior.multivariate import feature_samples
 from .proteomics.levels import PSMS, WriteMatchPosteriors, calibrate_matches, roll_up, write_levels
-from .proteomics.matches import COUNTING, Confidence, Matches, check_decoys, match_keys, tally_for
+from .proteomics.matches import COUNTING, Confidence, Matches, MatchTally, check_decoys, match_keys
 from .proteomics.pin import SET_NAMES, PinRoles
-from .report.charts import Chart, sample_charts
-from .report.comparison import Sample, compared_sample, comparison_charts, render_comparison
 from .report.content import ReportContent, report_content
 from .report.page import render
 from .scale.engine import Engine, check_sharded_target
 from .score.classifiers import CLASSIFIERS
 from .score.model import HonestScorer, StoredModel, save_model
-from .score.scores import Scores, TallyScores, WriteScores
+from .score.scores import RowTally, Scores, Tally, TallyScores, WriteScores
 from .score.sketch import Sketch
 from .score.sketch import read_sketches as merge_sketch_files
 from .score.training import ScoreSettings as ScoreSettings
 from .score.training import Trained, check_sizes, survey_step
 from .score.training import train as train_model
-from .tables.files import document, read_bytes, read_document, read_json
+from .tables.files import document
 from .tables.reading import READERS, Table, open_table
 from .tables.rows import LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
 from .tables.writing import (
@@ -74,14 +70,11 @@ from .tables.writing import (
     InputFile,
     Provenance,
     Stage,
-    abandon,
     check_distinct,
-    check_same_run,
+    check_finished,
     check_target,
     digests,
     earlier_files,
-    is_unfinished,
-    make_directory,
     new_directory,
     provenance,
     staged,
@@ -93,19 +86,20 @@ from .tables.writing import (
 DEFAULT_METHOD = "auto"
 
 
-def methods() -> list[str]:
-    """The names of the methods, and `all`."""
-    return [*ESTIMATORS, "all"]
+# ---- Before any work is done
 
 
-def classifiers() -> list[str]:
-    """The names of the classifiers."""
-    return list(CLASSIFIERS)
+def registered(kind: str) -> Collection[str]:
+    """The names of the methods, classifiers or formats of tables that there are."""
+    registries = {"methods": (*ESTIMATORS, "all"), "classifiers": CLASSIFIERS, "formats": READERS}
+    return registries[kind]
 
 
-def formats() -> list[str]:
-    """The names of the formats of tables."""
-    return list(READERS)
+def check_files(outputs: Sequence[str], inputs: Sequence[str]) -> None:
+    """Stop where an output is an input or another output, or inputs come from two runs."""
+    check_distinct(outputs, inputs)
+    for name in inputs:
+        check_finished(name)
 
 
 # ---- Tables to rows
@@ -167,7 +161,7 @@ def open_rows(inputs: Inputs) -> Rows:
         id_columns=inputs.id_column,
         group_column=inputs.group_column,
         label_column=inputs.label_column,
-        label_values=_label_values(inputs),
+        label_values=label_values(inputs.labeled_value, inputs.negative_value),
         keep=(*inputs.keep_columns, *(() if inputs.by is None else (inputs.by,))),
         keys=_keys(inputs, tables),
         set_names=SET_NAMES if pin else None,
@@ -205,25 +199,6 @@ def _complete_pin(inputs: Inputs, table: Table) -> Inputs:
     )
 
 
-def open_new_rows(inputs: Inputs, features: Sequence[str], group_column: str | None) -> Rows:
-    """Open a table whose rows a model is to score, by the columns that the model knows."""
-    assert isinstance(inputs.table, str)
-    table = open_table(inputs.table, inputs.input_format)
-    ids = inputs.id_column
-    if table.shards[0].format.kind == "pin":
-        ids = ids or (PinRoles.from_table(table).id,)
-    return Rows.from_tables(
-        [table],
-        features=features,
-        id_columns=ids,
-        label_column=inputs.label_column,
-        label_values=_label_values(inputs),
-        group_column=group_column,
-        keep=inputs.keep_columns,
-        wanted_by="the model",
-    )
-
-
 def _keys(inputs: Inputs, tables: Sequence[Table]) -> dict[str, tuple[str, ...]]:
     """The keys of matches: decoys compete with the other rows of their spectrum."""
     rolled_up = inputs.peptide_column, inputs.protein_column
@@ -243,12 +218,11 @@ def _keys(inputs: Inputs, tables: Sequence[Table]) -> dict[str, tuple[str, ...]]
     return match_keys(tables, inputs.spectrum_columns, *rolled_up)
 
 
-def _label_values(inputs: Inputs) -> list[tuple[str, int]]:
+def label_values(labeled: Sequence[str], negative: Sequence[str]) -> list[tuple[str, int]]:
     """What the user's own values of the label column mean."""
-    if both := set(inputs.labeled_value) & set(inputs.negative_value):
+    if both := {*labeled} & {*negative}:
         raise UsageError(f"{min(both)!r} cannot be both a labeled and a negative value")
-    labeled = [(value, LABELED) for value in inputs.labeled_value]
-    return labeled + [(value, NEGATIVE) for value in inputs.negative_value]
+    return [*((value, LABELED) for value in labeled), *((value, NEGATIVE) for value in negative)]
 
 
 # ---- Rows to scores
@@ -286,7 +260,7 @@ def score_rows(
     model_out: str | None = None,
 ) -> ScoredRows:
     """Score the rows honestly; write SCORES and the model if wanted."""
-    step = WriteScores(trained.scorer, tally=tally_for(rows), notices=trained.notices)
+    step = WriteScores(trained.scorer, tally=_tally(rows), notices=trained.notices)
     if out is None:
         tally = engine.gather(step, rows, "score")
     else:
@@ -309,6 +283,11 @@ def score_rows(
     )
 
 
+def _tally(rows: Rows) -> Callable[[Rows], Tally]:
+    """What sums up scored rows: of rows that compete for a key, only the best counts."""
+    return MatchTally if rows.keys else RowTally
+
+
 def write_model(model: StoredModel, out: str) -> None:
     """Write MODEL."""
     with write_atomically(out) as file:
@@ -320,7 +299,7 @@ def read_scores(
 ) -> ScoredRows:
     """The rows of a SCORES file, and the sketch of their scores."""
     scores = Scores.open(name, group_column=group_column)
-    tally = engine.gather(TallyScores(tally_for(scores.rows)), scores.rows, "sketch")
+    tally = engine.gather(TallyScores(_tally(scores.rows)), scores.rows, "sketch")
     check_sizes(name, tally.sketch.counts.sum(0), tally.sketch.missing)
     sketch = with_labels(tally.sketch, labeled_are)
     matches = getattr(tally, "matches", None)
@@ -589,7 +568,7 @@ def _run(job: Run, rows: Rows, engine: Engine, stage: Stage) -> RunResult:
     scored = score_rows(rows, trained, engine, scores, str(folder / "model.punoise"))
     prior = estimate(scored, job.prior, engine)
     write_json(str(folder / "prior.json"), prior.to_json())
-    found = posteriors(scored, prior, job.wanted, engine)
+    found = posteriors(scored, prior, job.wanted, engine, bounded=True)
     out = f"{tables}/posterior{suffix}"
     written = engine.write(found.step, _scores_of(scored).rows, "posterior", out)
     if found.levels:
@@ -645,83 +624,6 @@ def sample_report(
     )
 
 
-def report_files(
-    scores: str, prior: str, made_by: str | None, wanted: Wanted, engine: Engine, tolerant: bool
-) -> tuple[str, list[Chart], tuple[Notice, ...]]:
-    """The page, the charts and the warnings of one sample, from its files.
-
-    If tolerant, a failure gives a page that says why.
-    """
-    try:
-        known, made_of = read_prior(prior), None
-        if made_by is not None:
-            made_of = read_document(made_by, Provenance)
-            check_same_run(made_by, made_of.files, [scores, prior])
-            negated = made_of.options.get("lower_is_positive") is True
-            wanted = replace(wanted, lower_is_positive=negated)
-        scored = read_scores(scores, engine)
-        found = posteriors(scored, known, replace(wanted, seed=known.seed), engine, bounded=True)
-        rows = _scores_of(scored).rows
-        written = engine.gather(found.step, rows, "rows")
-    except (InputError, EstimationError) as error:
-        if not tolerant:
-            raise
-        sample = _tolerant_sample(prior, error)
-        return render_comparison([sample]), [], sample.prior.notices
-    shards = rows.tables[0].shards
-    sources = [InputFile("", shard.name, shard.sha256()) for shard in shards]
-    sources += [_digested(name) for name in (prior, made_by) if name is not None]
-    target = wanted.target_alpha
-    content = sample_report(known, found, target, written.doubtful, made_of, sources)
-    charts = [chart for group in sample_charts(content).values() for chart in group]
-    return render(content), charts, found.notices
-
-
-def compare_samples(
-    priors: Sequence[str], tolerant: bool
-) -> tuple[str, list[Chart], tuple[Notice, ...]]:
-    """The page that compares samples, and its charts."""
-    samples = []
-    for name in priors:
-        try:
-            samples.append(compared_sample(name, parse_prior(name, read_json(name))))
-        except InputError as error:
-            if not tolerant:
-                raise
-            samples.append(_tolerant_sample(name, error))
-    return render_comparison(samples), comparison_charts(samples), ()
-
-
-def _tolerant_sample(name: str, error: PunoiseError) -> Sample:
-    """A sample without an estimate: its prior says why, or an error does."""
-    with contextlib.suppress(InputError):
-        prior = parse_prior(name, read_json(name))
-        if prior.alpha is None:
-            return compared_sample(name, prior)
-    return compared_sample(name, failed_prior_for(PriorSettings(), error))
-
-
-def _digested(name: str) -> InputFile:
-    if name == "-":
-        return InputFile("", "standard input", "–")
-    return InputFile("", name, hashlib.sha256(read_bytes(name).getvalue()).hexdigest())
-
-
-# ---- Failures
-
-
 def failed_prior_for(wanted: PriorSettings, error: PunoiseError) -> Prior:
     """The prior that says why there is no estimate."""
     return failed_prior(wanted.method or DEFAULT_METHOD, wanted.seed, error, wanted.sample)
-
-
-def write_failure(job: Run, error: PunoiseError, out_dir: str) -> Prior:
-    """Write prior.json that says why there is no estimate, beside what an earlier run left."""
-    prior = failed_prior_for(job.prior, error)
-    make_directory(out_dir)
-    if is_unfinished(out_dir):  # a run was killed among its shards
-        abandon(out_dir)
-    if earlier := [name for name in earlier_files(out_dir) if name != "prior.json"]:
-        prior = prior.with_remark(f"of an earlier run, not of this one: {', '.join(earlier)}")
-    write_json(os.path.join(out_dir, "prior.json"), prior.to_json())
-    return prior

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, UsageError
-from .console import Console
 from .options import Options, command
+from .process import Console
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,6 @@ def audit(options: Options, console: Console) -> None:
     from .. import pipeline
     from ..audit.design import SAMPLE_SIZES, check_no_verdicts, designs, draw_rows, earlier_rows
     from ..prior.document import read_prior
-    from ..scale.engine import open_engine
     from ..score.scores import Scores
     from ..tables.writing import check_table_target, write_table
 
@@ -41,7 +40,7 @@ def audit(options: Options, console: Console) -> None:
     if sum(wanted) == 0:
         raise UsageError("give --rows or --labeled-rows above 0")
     prior = read_prior(options.prior)
-    with open_engine(None, options.threads, console) as engine:
+    with options.engine(console) as engine:
         scored = pipeline.read_scores(options.scores, engine)
     assert scored.rows is not None
     tables, sketch = _tables(options, scored.rows), scored.sketch

@@ -10,15 +10,19 @@ import os
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import fields
 from importlib import resources
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from ..errors import UsageError, option
-from .console import Console
+from .process import Console
+
+if TYPE_CHECKING:
+    from ..scale.engine import Engine
 
 HEADINGS = (
     *("Input", "Output", "Columns", "Score", "Estimation", "Posterior", "Audit", "Simulation"),
@@ -103,7 +107,7 @@ class RegistryChoice(click.Choice):  # type: ignore[type-arg]
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
         from .. import pipeline
 
-        return tuple(getattr(pipeline, self.registry)())
+        return tuple(pipeline.registered(self.registry))
 
 
 def _cores() -> int:
@@ -203,6 +207,13 @@ class Options:
         named = [v for n, v in self._passed().items() if self.definitions[n].get("kind") in kinds]
         return [file for value in named for file in ((value,) if isinstance(value, str) else value)]
 
+    def engine(self, console: Console) -> AbstractContextManager[Engine]:
+        """Who does the work: this process, or the Dask cluster that the user names."""
+        from ..scale.engine import open_engine
+
+        dask, resume = self.values.get("dask"), self.values.get("resume", False)
+        return open_engine(dask, self.threads, console, resume)
+
     def check(self) -> None:
         """Stop where an option lacks another one that it needs, or meets one that it excludes."""
         passed = self._passed()
@@ -222,12 +233,9 @@ class Options:
 
     def check_files(self) -> None:
         """Stop where an output is an input or another output, or inputs come from two runs."""
-        from ..tables.writing import check_distinct, check_finished
+        from .. import pipeline
 
-        inputs = self.files("file", "files", "argument")
-        check_distinct(self.files("output"), inputs)
-        for name in inputs:
-            check_finished(name)
+        pipeline.check_files(self.files("output"), self.files("file", "files", "argument"))
 
 
 def _spelled(name: str) -> str:
@@ -259,8 +267,8 @@ def command(name: str) -> Callable[[Callable[[Options, Console], None]], click.C
         def call(**values: Any) -> None:
             options = Options(name, values)
             options.check()
-            options.check_files()
             _start_arrow(options.threads)
+            options.check_files()
             strict = values.get("strict", False)
             function(options, Console(options.quiet, options.verbose, strict))
 

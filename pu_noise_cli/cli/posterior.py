@@ -6,8 +6,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, UsageError
-from .console import Console
 from .options import Options, command
+from .process import Console
 from .score import check_table_out
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ def posterior(options: Options, console: Console) -> None:
     from .. import pipeline
     from ..posterior.groups import check_by
     from ..prior.checks import missing_scores
-    from ..scale.engine import open_engine
     from ..score.scores import Scores
     from ..tables.writing import check_table_target
 
@@ -43,7 +42,7 @@ def posterior(options: Options, console: Console) -> None:
     check_table_out(options, rows)
     if options.by is not None:
         check_by(rows, options.by)
-    with open_engine(options.dask, options.threads, console, options.resume) as engine:
+    with options.engine(console) as engine:
         scored, prior, notices = _read(options, engine)
         wanted = options.pick(pipeline.Wanted)
         found = pipeline.posteriors(scored, prior, wanted, engine)
@@ -120,11 +119,10 @@ def performance(options: Options, console: Console) -> None:
 
     from .. import pipeline
     from ..posterior.performance import figures
-    from ..scale.engine import open_engine
     from ..tables.writing import check_table_target, check_target, is_json, write_json, write_table
 
     (check_target if is_json(options.out) else check_table_target)(options.out)
-    with open_engine(None, options.threads, console) as engine:
+    with options.engine(console) as engine:
         scored, prior, notices = _read(options, engine)
     calibration = pipeline.calibrate_scores(scored, prior)
     measured = figures(calibration, options.threshold, options.seed)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import EstimationError, InputError, UsageError
-from .console import Console
 from .options import Options, command
+from .process import Console
 
 if TYPE_CHECKING:
     from ..pipeline import ScoredRows
@@ -24,7 +24,6 @@ def estimate_prior(options: Options, console: Console) -> None:
     punoise estimate-prior --scores scores.tsv --by gene --groups-out genes.tsv --out prior.json
     """
     from .. import pipeline
-    from ..scale.engine import open_engine
     from ..tables.writing import check_table_target, check_target, write_json
 
     check_target(options.out)
@@ -32,7 +31,7 @@ def estimate_prior(options: Options, console: Console) -> None:
         check_table_target(options.groups_out)
     settings, groups = options.pick(pipeline.PriorSettings), None
     try:
-        with open_engine(options.dask, options.threads, console) as engine:
+        with options.engine(console) as engine:
             scored = _read(options, engine, console)
             prior = pipeline.estimate(scored, settings, engine, options.verdicts)
             if options.by is not None:
@@ -96,14 +95,13 @@ def sketch(options: Options, console: Console) -> None:
     punoise sketch --scores scores/1.parquet --out 1.sketch
     punoise estimate-prior --sketch 1.sketch 2.sketch 3.sketch --out prior.json
     """
-    from ..scale.engine import open_engine
     from ..score.scores import Scores, TallyScores
     from ..score.sketch import write_sketch
     from ..tables.writing import check_target
 
     check_target(options.out)
     rows = Scores.open(options.scores).rows
-    with open_engine(None, options.threads, console) as engine:
+    with options.engine(console) as engine:
         write_sketch(engine.gather(TallyScores(), rows, "sketch").sketch, options.out)
 
 

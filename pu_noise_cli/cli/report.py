@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from ..errors import UsageError
-from .console import Console
+import contextlib
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..errors import EstimationError, InputError, PunoiseError, UsageError
 from .options import Options, command
+from .process import Console
+
+if TYPE_CHECKING:
+    from ..notices import Notice
+    from ..report.charts import Chart
+    from ..report.comparison import Sample
+    from ..scale.engine import Engine
+    from ..tables.writing import InputFile
+
+    Page = tuple[str, list[Chart], tuple[Notice, ...]]  # with its charts, and warnings
 
 
 @command("report")
@@ -17,9 +32,8 @@ def report(options: Options, console: Console) -> None:
     punoise report --scores scores.tsv --prior prior.json --out report.html
     punoise report --prior a.json b.json c.json --out samples.html --figures figures
     """
-    from .. import pipeline
     from ..report import charts as figures
-    from ..scale.engine import open_engine
+    from ..report.comparison import render_comparison
     from ..tables.writing import check_target, make_directory, write_figures, write_text
 
     names = (*options.prior, *options.more_priors)
@@ -30,20 +44,97 @@ def report(options: Options, console: Console) -> None:
     check_target(options.out)
     if options.figures is not None:
         figures.converter()  # a usage error if it is missing
-    tolerant, wanted = options.on_failure == "write", options.pick(pipeline.Wanted)
-    with open_engine(None, options.threads, console) as engine:
+    try:
         if options.scores is None:
-            page, charts, notices = pipeline.compare_samples(names, tolerant)
+            page, charts, notices = _comparison(names, options.on_failure == "write")
         else:
-            page, charts, notices = pipeline.report_files(
-                options.scores, names[0], options.provenance, wanted, engine, tolerant
-            )
+            with options.engine(console) as engine:
+                page, charts, notices = _sample(options, names[0], engine)
+    except (InputError, EstimationError) as error:
+        if options.on_failure != "write":
+            raise
+        failed = _failed_sample(names[0], error)
+        page, charts, notices = render_comparison([failed]), [], failed.prior.notices
     if options.figures is not None:
         images = figures.images(charts)
         make_directory(options.figures)
         write_figures(options.figures, images, figures.summary(charts))
     write_text(options.out, page)
     console.conclude(notices)
+
+
+def _sample(options: Options, prior_file: str, engine: Engine) -> Page:
+    """The report of one sample, from its files."""
+    from .. import pipeline
+    from ..posterior.table import DoubtfulRows
+    from ..prior.document import read_prior
+    from ..report.charts import sample_charts
+    from ..report.page import render
+    from ..score.scores import Scores
+    from ..tables.files import read_document
+    from ..tables.writing import InputFile, Provenance, check_same_run
+
+    prior, made_of = read_prior(prior_file), None
+    wanted = replace(options.pick(pipeline.Wanted), seed=prior.seed)
+    if options.provenance is not None:
+        made_of = read_document(options.provenance, Provenance)
+        check_same_run(options.provenance, made_of.files, [options.scores, prior_file])
+        negated = made_of.options.get("lower_is_positive") is True
+        wanted = replace(wanted, lower_is_positive=negated)
+    scored = pipeline.read_scores(options.scores, engine)
+    found = pipeline.posteriors(scored, prior, wanted, engine, bounded=True)
+    assert scored.rows is not None
+    scores, doubtful = Scores(scored.rows), DoubtfulRows(label_sign=found.calibration.label_sign)
+    for chunk, values in scores.chunks([*scored.rows.id_columns, "score"]):
+        doubtful.add(scored.rows.ids(chunk), values, chunk.labeled, chunk.first_row)
+    shards = scored.rows.tables[0].shards
+    sources = [InputFile("", shard.name, shard.sha256()) for shard in shards]
+    documents = [name for name in (prior_file, options.provenance) if name is not None]
+    sources += map(_digested, documents)
+    target = wanted.target_alpha
+    content = pipeline.sample_report(prior, found, target, doubtful, made_of, sources)
+    charts = [chart for group in sample_charts(content).values() for chart in group]
+    return render(content), charts, found.notices
+
+
+def _comparison(priors: Sequence[str], tolerant: bool) -> Page:
+    """The page that compares samples; if tolerant, unusable ones are listed with the reason."""
+    from ..prior.document import parse_prior
+    from ..report.comparison import compared_sample, comparison_charts, render_comparison
+    from ..tables.files import read_json
+
+    samples = []
+    for name in priors:
+        try:
+            samples.append(compared_sample(name, parse_prior(name, read_json(name))))
+        except InputError as error:
+            if not tolerant:
+                raise
+            samples.append(_failed_sample(name, error))
+    return render_comparison(samples), comparison_charts(samples), ()
+
+
+def _failed_sample(name: str, error: PunoiseError) -> Sample:
+    """A sample without an estimate: its prior says why, or the error does."""
+    from .. import pipeline
+    from ..prior.document import parse_prior
+    from ..report.comparison import compared_sample
+    from ..tables.files import read_json
+
+    with contextlib.suppress(InputError):
+        prior = parse_prior(name, read_json(name))
+        if prior.alpha is None:
+            return compared_sample(name, prior)
+    return compared_sample(name, pipeline.failed_prior_for(pipeline.PriorSettings(), error))
+
+
+def _digested(name: str) -> InputFile:
+    from ..tables.files import read_bytes
+    from ..tables.writing import InputFile
+
+    if name == "-":
+        return InputFile("", "standard input", "–")
+    return InputFile("", name, hashlib.sha256(read_bytes(name).getvalue()).hexdigest())
 
 
 @command("summarize")

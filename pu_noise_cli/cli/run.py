@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from ..errors import EstimationError, InputError
-from .console import Console
+from ..errors import EstimationError, InputError, PunoiseError
 from .options import Options, command
+from .process import Console
 
 if TYPE_CHECKING:
-    from ..pipeline import RunResult
+    from ..notices import Notice
+    from ..pipeline import Run, RunResult
 
 ACCEPTED = 0.01  # q-value up to which the summary counts matches
 
@@ -30,7 +32,6 @@ def run(options: Options, console: Console) -> None:
     punoise run --table search.pin --out-dir results
     """
     from .. import pipeline
-    from ..scale.engine import open_engine
 
     job = options.pick(
         pipeline.Run,
@@ -43,17 +44,37 @@ def run(options: Options, console: Console) -> None:
         execution=options.recorded(affects_results=False),
     )
     try:
-        with open_engine(options.dask, options.threads, console, options.resume) as engine:
+        with options.engine(console) as engine:
             result = pipeline.run(job, engine, options.out_dir)
     except (InputError, EstimationError) as error:
         if options.on_failure != "write":
             raise
         console.say(f"punoise: warning: no estimate: {error}")
-        prior = pipeline.write_failure(job, error, options.out_dir)
-        console.check_strict(prior.notices)
+        console.check_strict(_write_failure(job, error, options.out_dir))
         return
     _print(result, options.out_dir, console)
     console.check_strict(result.notices)
+
+
+def _write_failure(job: Run, error: PunoiseError, out_dir: str) -> tuple[Notice, ...]:
+    """Write prior.json that says why there is no estimate, beside what an earlier run left."""
+    from .. import pipeline
+    from ..tables.writing import (
+        abandon,
+        earlier_files,
+        is_unfinished,
+        make_directory,
+        write_json,
+    )
+
+    prior = pipeline.failed_prior_for(job.prior, error)
+    make_directory(out_dir)
+    if is_unfinished(out_dir):  # a run was killed among its shards
+        abandon(out_dir)
+    if earlier := [name for name in earlier_files(out_dir) if name != "prior.json"]:
+        prior = prior.with_remark(f"of an earlier run, not of this one: {', '.join(earlier)}")
+    write_json(os.path.join(out_dir, "prior.json"), prior.to_json())
+    return prior.notices
 
 
 def _print(result: RunResult, out_dir: str, console: Console) -> None:

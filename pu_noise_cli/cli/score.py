@@ -7,8 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, UsageError, option
-from .console import Console
 from .options import Options, command
+from .process import Console
 
 if TYPE_CHECKING:
     from ..tables.rows import Rows
@@ -27,14 +27,13 @@ def transform(options: Options, console: Console) -> None:
     """
     from .. import pipeline
     from ..prior.checks import missing_scores
-    from ..scale.engine import open_engine
     from ..tables.writing import check_target
 
     if options.model_out is not None:
         check_target(options.model_out)
     rows = pipeline.open_rows(options.pick(pipeline.Inputs))
     check_table_out(options, rows)
-    with open_engine(options.dask, options.threads, console, options.resume) as engine:
+    with options.engine(console) as engine:
         trained = pipeline.train(rows, options.pick(pipeline.ScoreSettings), engine)
         if trained.model.skip_missing:  # or too few scores would be noticed after writing them
             pipeline.score_rows(rows, trained, engine)
@@ -55,7 +54,6 @@ def train(options: Options, console: Console) -> None:
     punoise score --model model.punoise --table shards/1.parquet --set unlabeled --out 1.parquet
     """
     from .. import pipeline
-    from ..scale.engine import open_engine
     from ..score.model import StoredModel
     from ..tables.writing import check_target
 
@@ -66,7 +64,7 @@ def train(options: Options, console: Console) -> None:
         name, count = names.most_common(1)[0]
         if count > 1:
             raise InputError(f"{table.name}: the files must differ by name: {count} are {name!r}")
-    with open_engine(None, options.threads, console) as engine:
+    with options.engine(console) as engine:
         trained = pipeline.train(rows, options.pick(pipeline.ScoreSettings), engine)
     pipeline.write_model(StoredModel(trained.model, scorer=trained.scorer), options.out)
     console.print_trained(trained)
@@ -85,11 +83,13 @@ def score(options: Options, console: Console) -> None:
     """
     from .. import pipeline
     from ..prior.checks import missing_scores
-    from ..scale.engine import is_sharded, open_engine
+    from ..proteomics.pin import PinRoles
+    from ..scale.engine import is_sharded
     from ..score.model import load_model
     from ..score.scores import WriteScores, write_training_scores
     from ..tables.files import read_bytes
-    from ..tables.rows import SETS
+    from ..tables.reading import open_table
+    from ..tables.rows import SETS, Rows
 
     stored = load_model(options.model, read_bytes(options.model)).skipping(options.missing_score)
     scorer = stored.scorer
@@ -100,9 +100,19 @@ def score(options: Options, console: Console) -> None:
         raise UsageError(f"{names} write one table: 'transform' writes shards")
     elif scorer is None:
         raise UsageError(f"{options.model}: does not know its training rows; use one of 'train'")
+    table = open_table(options.table, options.input_format)
+    pin = [PinRoles.from_table(table).id] if table.shards[0].format.kind == "pin" else []
     features = [column.name for column in stored.model.encoding.columns]
-    group_column = None if scorer is None else scorer.group_column
-    rows = pipeline.open_new_rows(options.pick(pipeline.Inputs), features, group_column)
+    rows = Rows.from_tables(
+        [table],
+        features=features,
+        id_columns=options.id_column or pin,
+        label_column=options.label_column,
+        label_values=pipeline.label_values(options.labeled_value, options.negative_value),
+        group_column=None if scorer is None else scorer.group_column,
+        keep=options.keep_columns,
+        wanted_by="model",
+    )
     check_table_out(options, rows)
     unused = [c for c in rows.tables[0].columns if c not in {*features, *rows.roles}]
     if unused:
@@ -112,7 +122,7 @@ def score(options: Options, console: Console) -> None:
         code = None if options.set_name is None else SETS.index(options.set_name)
         count, missing = write_training_scores(rows, scorer, code, options.threads, options.out)
     else:
-        with open_engine(options.dask, options.threads, console, options.resume) as engine:
+        with options.engine(console) as engine:
             sketch = engine.write(WriteScores(stored.model), rows, "score", options.out).sketch
         count, missing = sketch.n_unlabeled + sketch.missing, sketch.missing
     console.warn(missing_scores(missing))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .console import Console
 from .options import Options, command
+from .process import Console
 
 
 @command("simulate")
