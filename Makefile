@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo example example-nextflow test test-all lint torture test-slurm lint-galaxy lint-nextflow check clean
+.PHONY: demo example example-nextflow test test-all lint reference torture test-slurm lint-galaxy lint-nextflow check clean
 
 demo: $(VENV)/.punoise
 	$(BIN)/punoise simulate --out-dir demo --alpha 0.2 --beta 0.95
@@ -35,6 +35,9 @@ lint-galaxy: $(VENV)/.planemo
 
 lint-nextflow: $(VENV)/.nf-core $(VENV)/.nextflow $(VENV)/.installed
 	$(BIN)/python -m pytest tests/test_nextflow.py -k nf_core
+
+reference: $(VENV)/.punoise  # the tables of docs/reference.md
+	$(BIN)/python docs/make_reference.py
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -59,7 +59,9 @@ def updated(page: str) -> str:
     for part in (commands, options, prior_keys, warnings):
         mark = part.__name__.replace("_", " ")
         pattern = rf"(<!-- {mark} -->\n).*?(\n<!-- end -->)"
-        page, count = re.subn(pattern, lambda m: m[1] + part() + m[2], page, flags=re.DOTALL)
+        page, count = re.subn(
+            pattern, lambda m, part=part: m[1] + part() + m[2], page, flags=re.DOTALL
+        )
         assert count == 1, f"{PAGE}: no place for the {mark}"
     return page
 
