@@ -24,10 +24,9 @@ from pu_noise_cli.prior import document
 from pu_noise_cli.prior.base import Settings
 from pu_noise_cli.prior.document import Prior, shares_for
 from pu_noise_cli.prior.estimation import estimate_prior, failed_prior, stated_prior
-from pu_noise_cli.report.charts import Chart, sample_charts
 from pu_noise_cli.report.comparison import Sample, compared_sample
 from pu_noise_cli.report.content import ReportContent, report_content
-from pu_noise_cli.report.page import render
+from pu_noise_cli.report.page import Chart, render, sample_charts
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.files import parse_document
 from pu_noise_cli.tables.writing import SCHEMA, InputFile, Provenance

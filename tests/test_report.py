@@ -26,10 +26,19 @@ from pu_noise_cli.posterior.table import DoubtfulRow, DoubtfulRows
 from pu_noise_cli.prior.base import Settings
 from pu_noise_cli.prior.document import Prior, parse_prior, summarize_prior
 from pu_noise_cli.prior.estimation import estimate_prior
-from pu_noise_cli.report.charts import PRINT, ForestLine, forest, sample_charts, shortened
 from pu_noise_cli.report.comparison import compared_sample, comparison_charts, render_comparison
 from pu_noise_cli.report.content import PLAIN_BLOCKS, Proportion, histogram_lines
-from pu_noise_cli.report.page import Names, command_words, render, script_json
+from pu_noise_cli.report.page import (
+    PRINT,
+    ForestLine,
+    Names,
+    command_words,
+    forest,
+    render,
+    sample_charts,
+    script_json,
+    shortened,
+)
 from pu_noise_cli.score.sketch import Sketch
 
 FAST = ("--classifier", "logistic")

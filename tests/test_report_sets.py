@@ -11,10 +11,9 @@ from msgspec.structs import replace as changed
 from report_samples import Outline, data_of, section
 
 from pu_noise_cli.prior.document import Prior
-from pu_noise_cli.report.charts import sample_charts
 from pu_noise_cli.report.comparison import compared_sample, comparison_charts, render_comparison
 from pu_noise_cli.report.content import ReportContent, histogram_lines
-from pu_noise_cli.report.page import render
+from pu_noise_cli.report.page import render, sample_charts
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import NEGATIVE, SETS
 

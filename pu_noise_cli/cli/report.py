@@ -14,8 +14,8 @@ from .process import Console
 
 if TYPE_CHECKING:
     from ..notices import Notice
-    from ..report.charts import Chart
     from ..report.comparison import Sample
+    from ..report.page import Chart
     from ..scale.engine import Engine
     from ..tables.writing import InputFile
 
@@ -32,7 +32,7 @@ def report(options: Options, console: Console) -> None:
     punoise report --scores scores.tsv --prior prior.json --out report.html
     punoise report --prior a.json b.json c.json --out samples.html --figures figures
     """
-    from ..report import charts as figures
+    from ..report import page as figures
     from ..report.comparison import render_comparison
     from ..tables.writing import check_target, make_directory, write_figures, write_text
 
@@ -68,8 +68,7 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> Page:
     from .. import pipeline
     from ..posterior.table import DoubtfulRows
     from ..prior.document import read_prior
-    from ..report.charts import sample_charts
-    from ..report.page import render
+    from ..report.page import render, sample_charts
     from ..score.scores import Scores
     from ..tables.files import read_document
     from ..tables.writing import InputFile, Provenance, check_same_run

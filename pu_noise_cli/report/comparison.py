@@ -13,9 +13,8 @@ from .. import __version__
 from ..errors import InputError, option
 from ..notices import Notice
 from ..prior.document import STATED, Prior
-from .charts import Chart, ForestLine, forest
 from .content import WORDS, Proportion, explain
-from .page import render_page
+from .page import Chart, ForestLine, forest, render_page
 
 MAX_SAMPLES = 1000  # that are drawn and listed
 
