@@ -342,21 +342,23 @@ def estimate(
     scored: ScoredRows, wanted: PriorSettings, engine: Engine, verdicts: Sequence[str] = ()
 ) -> Prior:
     """Alpha and beta: as stated, by the scores or, where rows were verified, by their verdicts."""
-    sketch, decoys, learned = scored.sketch, scored.matches is not None, scored.learned
+    sketch, learned = scored.sketch, scored.learned
     about: dict[str, Any] = {"sample": wanted.sample, "notices": scored.notices}
     if wanted.alpha is not None:
         prior = state_prior(wanted.alpha, wanted.beta, sketch.labeled_class)
         return stated_prior(sketch, prior, seed=wanted.seed, learned=learned, **about)
-    method = wanted.method or (COUNTING if decoys else DEFAULT_METHOD)
-    settings = _estimation_settings(wanted, method, sketch.labeled_class)
-    if decoys and settings.beta is None and settings.beta_between is None:
-        settings = replace(settings, beta=1.0)  # decoys are certain
+    method, settings = _estimation_settings(scored, wanted)
     samples = None
     if scored.trained is not None and needs_features(method):
         samples = engine.call("features", feature_samples, scored.rows, scored.trained, wanted.seed)
     with engine.timed("estimate"):
         estimation = run_methods(
-            sketch, method, settings, samples=samples, learned=learned, best_only=decoys
+            sketch,
+            method,
+            settings,
+            samples=samples,
+            learned=learned,
+            best_only=scored.matches is not None,
         )
         if verdicts:
             if method not in (DEFAULT_METHOD, "all"):
@@ -371,8 +373,10 @@ def _scores_of(scored: ScoredRows) -> Scores:
     return Scores(scored.scores)
 
 
-def _estimation_settings(wanted: PriorSettings, method: str, labeled_class: str) -> Settings:
-    """What the user fixed about the estimation: possible, and heeded by the method."""
+def _estimation_settings(scored: ScoredRows, wanted: PriorSettings) -> tuple[str, Settings]:
+    """The method, and what the user fixed about it: possible, and heeded by the method."""
+    decoys, labeled_class = scored.matches is not None, scored.sketch.labeled_class
+    method = wanted.method or (COUNTING if decoys else DEFAULT_METHOD)
     chosen = ESTIMATORS.values() if method == "all" else [ESTIMATORS[method]]
     heeded = {name for estimator in chosen for name in estimator.options}
     stated = {name: getattr(wanted, name) for name in ("purity", "alpha_between", "beta_between")}
@@ -387,7 +391,9 @@ def _estimation_settings(wanted: PriorSettings, method: str, labeled_class: str)
         raise UsageError(f"alpha cannot be {high:g} or less where beta is at most {highest:g}")
     if labeled_class == "positive" and low >= highest:
         raise UsageError(f"alpha cannot be {low:g} or more where beta is at most {highest:g}")
-    return Settings(beta=wanted.beta, seed=wanted.seed, **stated)
+    certain = decoys and wanted.beta_between is None  # a decoy is never a positive
+    beta = 1.0 if wanted.beta is None and certain else wanted.beta
+    return method, Settings(beta=beta, seed=wanted.seed, **stated)
 
 
 def state_prior(alpha: float, beta: float | None, labeled_class: LabeledClass) -> Prior:
@@ -441,9 +447,22 @@ def calibrate_scores(scored: ScoredRows, prior: Prior) -> Calibration:
 
 
 def posteriors(
-    scored: ScoredRows, prior: Prior, wanted: Wanted, engine: Engine, bounded: bool = False
+    scored: ScoredRows,
+    prior: Prior,
+    wanted: Wanted,
+    engine: Engine,
+    bounded: bool = False,
+    estimation: PriorSettings | None = None,
 ) -> Posteriors:
-    """What the scores say of rows, given alpha and beta; `bounded` asks for bounds in any case."""
+    """What the scores say of rows, given alpha and beta.
+
+    Parameters
+    ----------
+    bounded
+        Compute bounds in any case.
+    estimation
+        How the prior was estimated, if it was: that of peptides and proteins is estimated likewise.
+    """
     calibration = calibrate_scores(scored, prior)
     notices, grading, further = calibration.notices, None, Columns()
     copies = limits = thresholds = by_group = None
@@ -468,7 +487,10 @@ def posteriors(
     step = WritePosteriors(calibration.sketch, columns, calibration.label_sign)
     levels: dict[str, Confidence] = {}
     if scored.matches is not None:
-        levels = roll_up(scored.matches, calibration, prior)
+        settings = None
+        if estimation is not None and estimation.alpha is None:
+            _, settings = _estimation_settings(scored, estimation)
+        levels = roll_up(scored.matches, calibration, prior, settings)
         step = WriteMatchPosteriors.from_calibration(calibration, columns, levels[PSMS])
     elif wanted.by is not None:
         groups = estimate_groups(scored, calibration, wanted.by, engine, wanted.groups)
@@ -568,7 +590,7 @@ def _run(job: Run, rows: Rows, engine: Engine, stage: Stage) -> RunResult:
     scored = score_rows(rows, trained, engine, scores, str(folder / "model.punoise"))
     prior = estimate(scored, job.prior, engine)
     write_json(str(folder / "prior.json"), prior.to_json())
-    found = posteriors(scored, prior, job.wanted, engine, bounded=True)
+    found = posteriors(scored, prior, job.wanted, engine, bounded=True, estimation=job.prior)
     out = f"{tables}/posterior{suffix}"
     written = engine.write(found.step, _scores_of(scored).rows, "posterior", out)
     if found.levels:

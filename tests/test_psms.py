@@ -115,8 +115,7 @@ def test_pins_are_known_by_name_or_by_option(pin, punoise, tmp_path):
     assert by_name["beta"] == 1
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "a.pin").write_bytes(Path(pin).read_bytes())
-    refused = punoise("estimate-prior", "--table", tmp_path / "folder", expect=2).err
-    assert "--label-column" in refused
+    assert punoise("estimate-prior", "--table", tmp_path / "folder").prior == by_name
 
 
 # A run
@@ -138,11 +137,8 @@ def ran(shared) -> tuple[Path, pd.DataFrame]:
 
 def test_a_report_of_a_run_on_matches_has_the_warnings_of_the_run(ran, punoise, tmp_path):
     out, _ = ran
-    files = {name: out / f"{name}.parquet" for name in ("scores", "posterior")}
-    given = [word for name, file in files.items() for word in (f"--{name}", file)]
-    prior, page = out / "prior.json", tmp_path / "r.html"
-    told = punoise("report", *given, "--prior", prior, "--out", page).err
-    assert "posterior-mean-off" not in told
+    files = ["--scores", out / "scores.parquet", "--prior", out / "prior.json"]
+    assert "posterior-mean-off" not in punoise("report", *files, "--out", tmp_path / "r.html").err
 
 
 def test_new_matches_have_the_ids_of_the_file(ran, punoise, pin, tmp_path):
@@ -184,7 +180,27 @@ def test_a_lab_types_one_command(ran, punoise, pin, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes()
 
 
-def test_peptides_have_their_ownq_values(ran):
+@pytest.mark.parametrize("extension", ["tsv", "parquet"])
+def test_the_commands_one_by_one_give_the_numbers_of_a_run(extension, ran, punoise, pin, tmp_path):
+    out, _ = ran
+    scores, prior, posterior = (
+        tmp_path / name for name in (f"s.{extension}", "prior.json", f"p.{extension}")
+    )
+    punoise("transform", "--table", pin, "--out", scores)
+    punoise("estimate-prior", "--scores", scores, "--out", prior)
+    punoise("posterior", "--scores", scores, "--prior", prior, "--out", posterior)
+    chained, whole = (json.loads(file.read_text()) for file in (prior, out / "prior.json"))
+    numbers = [name for name in whole if name.startswith(("alpha", "beta", "n_"))]
+    assert {"alpha", "beta", "alpha_ci", "beta_ci", "n_labeled", "n_unlabeled"} <= {*numbers}
+    assert {name: chained[name] for name in numbers} == {name: whole[name] for name in numbers}
+    assert (chained["method"], chained["labeled_are"]) == ("target-decoy", "negatives")
+    table = pd.read_parquet(posterior) if extension == "parquet" else pd.read_table(posterior)
+    columns = ["score", "posterior", "pep", "q_value"]
+    expected = pd.read_parquet(out / "posterior.parquet")[columns]
+    pd.testing.assert_frame_equal(table[columns], expected, check_exact=True)
+
+
+def test_peptides_have_their_own_q_values(ran):
     out, psms = ran
     lines = [line.split("\t", 5) for line in (out / "peptides.tsv").read_text().splitlines()]
     peptides = pd.DataFrame(lines[1:], columns=lines[0]).set_index("peptide")
@@ -262,7 +278,7 @@ def test_targets_and_decoys_in_files_of_their_own_compete(pin, punoise, tmp_path
         (tmp_path / "more" / f"{part}.pin").write_text((tmp_path / "decoys.pin").read_text())
     given[1] = f"{tmp_path}/more/*.pin"
     said = punoise("estimate-prior", *given, *common, tmp_path / "x.json", expect=2).err
-    assert "scans" in said
+    assert "scan numbers" in said
 
 
 def test_matches_have_no_groups_in_a_prior_either(pin, punoise, tmp_path):
