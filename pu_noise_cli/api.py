@@ -181,7 +181,7 @@ def estimate(
     from . import pipeline
     from .errors import python_spelling
     from .posterior.table import DoubtfulRows
-    from .scale.engine import Engine, Local
+    from .scale.engine import Engine
 
     with python_spelling(), threadpool_limits(1, user_api="blas"):
         _check(options)
@@ -194,7 +194,7 @@ def estimate(
         inputs = _pick(
             pipeline.Inputs, {**options, **opened, "drop_columns": (), "keep_columns": ()}
         )
-        engine = Engine(Local(threads))
+        engine = Engine(threads)
         rows = pipeline.open_rows(inputs)
         trained = pipeline.train(rows, _pick(pipeline.ScoreSettings, options), engine)
         scored = pipeline.score_rows(rows, trained, engine)

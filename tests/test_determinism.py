@@ -181,7 +181,7 @@ def test_dask_writes_the_bytes_of_the_plain_shards(run, sharded, tmp_path):
 
 TRAINING_THREADS = """
 from distributed import Client, LocalCluster
-from pu_noise_cli.scale.engine import Dask
+from pu_noise_cli.scale.engine import Engine
 from pu_noise_cli.score.training import ScoreSettings
 
 def threads_of(settings):
@@ -191,7 +191,7 @@ if __name__ == "__main__":
     only = {"n_workers": 1, "threads_per_worker": 3, "processes": False, "dashboard_address": None}
     with LocalCluster(**only) as cluster:
         with Client(cluster) as client:
-            found = Dask(client).call(threads_of, ScoreSettings(threads=7))
+            found = Engine(client=client).call("threads", threads_of, ScoreSettings(threads=7))
             assert found == 3, found
 """
 

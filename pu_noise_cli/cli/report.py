@@ -34,7 +34,7 @@ def report(options: Options, console: Console) -> None:
     """
     from ..report import page as figures
     from ..report.comparison import render_comparison
-    from ..tables.writing import check_target, make_directory, write_figures, write_text
+    from ..tables.writing import check_target, write_text
 
     names = (*options.prior, *options.more_priors)
     if not names:
@@ -56,9 +56,7 @@ def report(options: Options, console: Console) -> None:
         failed = _failed_sample(names[0], error)
         page, charts, notices = render_comparison([failed]), [], failed.prior.notices
     if options.figures is not None:
-        images = figures.images(charts)
-        make_directory(options.figures)
-        write_figures(options.figures, images, figures.summary(charts))
+        figures.write_figures(charts, options.figures)
     write_text(options.out, page)
     console.conclude(notices)
 

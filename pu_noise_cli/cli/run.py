@@ -62,15 +62,13 @@ def _write_failure(job: Run, error: PunoiseError, out_dir: str) -> tuple[Notice,
     from ..tables.writing import (
         abandon,
         earlier_files,
-        is_unfinished,
         make_directory,
         write_json,
     )
 
     prior = pipeline.failed_prior_for(job.prior, error)
     make_directory(out_dir)
-    if is_unfinished(out_dir):  # a run was killed among its shards
-        abandon(out_dir)
+    abandon(out_dir)  # what a run left that was killed among its shards
     if earlier := [name for name in earlier_files(out_dir) if name != "prior.json"]:
         prior = prior.with_remark(f"of an earlier run, not of this one: {', '.join(earlier)}")
     write_json(os.path.join(out_dir, "prior.json"), prior.to_json())

@@ -13,6 +13,7 @@ import csv
 import hashlib
 import io
 import json
+import os
 import re
 import shlex
 import unicodedata
@@ -25,10 +26,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from .. import __version__
 from ..errors import UsageError
-from ..tables.writing import Provenance
+from ..tables.writing import Provenance, make_directory, write_atomically, write_table
 from .content import (
     POSTERIOR_BINS,
     Columns,
@@ -535,6 +537,7 @@ def _methods(content: ReportContent) -> list[Chart]:
 
 FIGURE_WIDTH = 460  # pixels
 PNG_SCALE = 3
+SUMMARY = pa.schema([(name, pa.string()) for name in ("figure", "row", "quantity", "value")])
 
 
 def converter() -> Any:
@@ -546,25 +549,30 @@ def converter() -> Any:
     return vl_convert
 
 
-def images(charts: Iterable[Chart]) -> list[tuple[str, bytes]]:
-    """Names and contents of an SVG and a PNG file for each chart."""
-    convert = converter()
-    files: list[tuple[str, bytes]] = []
+def write_figures(charts: Sequence[Chart], directory: str) -> None:
+    """Write an SVG and a PNG file for each chart, and summary.tsv with their numbers."""
+    convert, files = converter(), {}
     for chart in charts:
         svg = convert.vegalite_to_svg(chart.spec(PRINT, FIGURE_WIDTH))
-        files.append((f"{chart.name}.svg", svg.encode()))
-        files.append((f"{chart.name}.png", convert.svg_to_png(svg, scale=PNG_SCALE)))
-    return files
-
-
-def summary(charts: Iterable[Chart]) -> list[tuple[str, str, str, str]]:
-    """What the charts show, a value a row: the figure, its row, the quantity, the value."""
-    return [
-        (chart.name, str(number), heading, "" if row[name] is None else str(row[name]))
+        files[f"{chart.name}.svg"] = svg.encode()
+        files[f"{chart.name}.png"] = convert.svg_to_png(svg, scale=PNG_SCALE)
+    make_directory(directory)
+    for name, content in files.items():
+        with write_atomically(os.path.join(directory, name)) as file:
+            file.write(content)
+    rows = [
+        {
+            "figure": chart.name,
+            "row": str(number),
+            "quantity": heading,
+            "value": "" if row[name] is None else str(row[name]),
+        }
         for chart in charts
         for number, row in enumerate(chart.rows, start=1)
         for name, heading in chart.columns.items()
     ]
+    batch = pa.RecordBatch.from_pylist(rows, SUMMARY)
+    write_table(os.path.join(directory, "summary.tsv"), batch)
 
 
 # ---- Pages

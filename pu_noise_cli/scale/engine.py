@@ -16,7 +16,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -28,7 +27,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 from .. import __version__
 from ..errors import InputError, MachineError, UsageError, option
 from ..numerics import FloatArray, Matrix
-from ..tables.files import Count, Shard, document, read_json
+from ..tables.files import Count, document, read_json
 from ..tables.reading import MANIFEST, parquet_key
 from ..tables.rows import SETS, Rows
 from ..tables.writing import make_directory, remove_temporaries, write_json
@@ -145,25 +144,18 @@ class Job:
     out: str | None = None
     made_by: str | None = None  # of a shard: a digest of everything it is made from but the rows
     resume: bool = False  # keep the shard if it is there already
+    key: str | None = None  # of a shard: a digest of everything it is made from
+    is_done: bool = False  # the shard is there already, with this key
 
-    @property
-    def source(self) -> Shard:
-        """The file that a shard is made from."""
-        return next(table.shards[0] for table in self.part.tables if table.shards)
 
-    @cached_property
-    def key(self) -> str | None:
-        """Of a shard: a digest of everything it is made from, for which its source is read."""
-        if self.made_by is None:
-            return None
-        first_row = next(table.first_row for table in self.part.tables if table.shards)
-        text = f"{self.made_by}:{first_row}:{self.source.sha256()}"
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the shard exists, made from the same."""
-        return self.resume and self.out is not None and parquet_key(self.out) == self.key
+def _with_key(job: Job) -> Job:
+    """The job with its key, for which the source of the shard is read where the work is done."""
+    if job.made_by is None or job.out is None:
+        return job
+    table = next(table for table in job.part.tables if table.shards)
+    text = f"{job.made_by}:{table.first_row}:{table.shards[0].sha256()}"
+    key = hashlib.sha256(text.encode()).hexdigest()
+    return replace(job, key=key, is_done=job.resume and parquet_key(job.out) == key)
 
 
 def is_sharded(out: str) -> bool:
@@ -216,16 +208,12 @@ def _shard_names(rows: Rows) -> list[str]:
 
 def _write_manifest(out: str, jobs: Sequence[Job]) -> None:
     """State that all shards are there."""
-    shards = [
-        ShardEntry(
-            os.path.basename(job.out),
-            os.path.basename(job.source.name),
-            job.part.num_rows,
-            parquet_key(job.out),
-        )
-        for job in jobs
-        if job.out is not None
-    ]
+    shards = []
+    for job in jobs:
+        assert job.out is not None
+        (source,) = (shard for table in job.part.tables for shard in table.shards)
+        names = os.path.basename(job.out), os.path.basename(source.name)
+        shards.append(ShardEntry(*names, job.part.num_rows, parquet_key(job.out)))
     remove_temporaries(out, [shard.file for shard in shards])
     manifest = Manifest(rows=sum(shard.rows or 0 for shard in shards), shards=shards)
     write_json(os.path.join(out, MANIFEST), document(manifest))
@@ -282,125 +270,80 @@ class NullProgress:
         pass
 
 
-class Workers(Protocol):
-    """Where the work is done."""
-
-    def call(self, function: Callable[..., Result], *args: Any, **local: Any) -> Result:
-        """The result of one function; it gets keyword arguments in this process only."""
-
-    def reduce(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Result:
-        """The merged results of a step over all jobs."""
-
-    def reduce_remote(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Any:
-        """The same, left on the cluster: an argument for call()."""
+def _reduce_here(step: Step[Result], jobs: Sequence[Job], done: RowsDone, threads: int) -> Result:
+    results: list[Result] = []
+    for job in jobs:
+        results.append(step(_with_key(job), done, threads))
+        if len(results) == FAN_IN:  # do not keep the results of thousands of shards
+            results = [step.merge(results)]
+    return step.merge(results)
 
 
-class Local:
-    """This process, one job after the other."""
-
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
-
-    def call(self, function: Callable[..., Result], *args: Any, **local: Any) -> Result:
-        return function(*args, **local)
-
-    def reduce(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Result:
-        results: list[Result] = []
-        for job in jobs:
-            results.append(step(job, done, self.threads))
-            if len(results) == FAN_IN:  # do not keep the results of thousands of shards
-                results = [step.merge(results)]
-        return step.merge(results)
-
-    def reduce_remote(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Any:
-        return self.reduce(step, jobs, done)
-
-
-class Dask:
-    """The workers of a Dask cluster, which see the same files as this process.
+def _reduce_on_cluster(client: Any, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Any:
+    """A Dask future of the merged results of a step over all jobs.
 
     If a worker dies, others redo its work: what they write takes its name only when complete.
     """
+    # a task that holds the step can be run again elsewhere; scattered data cannot
+    shared = client.submit(_identity, step, pure=False)
+    leaves = []
+    for job in jobs:
+        task = client.submit(_on_worker, __version__, _run_step, shared, job, pure=False)
+        task.add_done_callback(lambda _, rows=job.part.num_rows: done(rows or 0))
+        leaves.append(task)
+    level = leaves
+    while level is leaves or len(level) > 1:
+        groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
+        level = [client.submit(step.merge, group, pure=False) for group in groups]
+    (merged,) = level
+    try:
+        if merged.exception() is not None:
+            _result(merged)
+    except BaseException:
+        client.cancel(leaves)
+        raise
+    return merged
 
-    def __init__(self, client: Any) -> None:
-        self.client = client
 
-    def call(self, function: Callable[..., Result], *args: Any, **local: Any) -> Result:
-        task = self.client.submit(_call, __version__, function, *args, pure=False)
-        return self._result(task)
+def _result(task: Any) -> Any:
+    from distributed import KilledWorker
 
-    def reduce(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Result:
-        merged: Result = self._result(self.reduce_remote(step, jobs, done))
-        return merged
-
-    def reduce_remote(self, step: Step[Result], jobs: Sequence[Job], done: RowsDone) -> Any:
-        submit = self.client.submit
-        # a task that holds the step can be run again elsewhere; scattered data cannot
-        shared = submit(_identity, step, pure=False)
-        leaves = []
-        for job in jobs:
-            task = submit(_step, __version__, shared, job, pure=False)
-            task.add_done_callback(lambda _, rows=job.part.num_rows: done(rows or 0))
-            leaves.append(task)
-        level = leaves
-        while level is leaves or len(level) > 1:
-            groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
-            level = [submit(step.merge, group, pure=False) for group in groups]
-        (merged,) = level
-        try:
-            if merged.exception() is not None:
-                self._result(merged)
-        except BaseException:
-            self.client.cancel(leaves)
-            raise
-        return merged
-
-    def _result(self, task: Any) -> Any:
-        from distributed import KilledWorker
-
-        try:
-            return task.result()
-        except (KilledWorker, CancelledError) as error:
-            raise MachineError(f"{option('dask')}: the cluster has failed: {error}") from error
+    try:
+        return task.result()
+    except (KilledWorker, CancelledError) as error:
+        raise MachineError(f"{option('dask')}: the cluster has failed: {error}") from error
 
 
 def _identity(value: Result) -> Result:
     return value
 
 
-def _call(version: str, function: Callable[..., Result], *args: Any) -> Result:
-    _check_worker(version)
-    return function(*map(_with_own_threads, args))
+def _run_step(step: Step[Result], job: Job) -> Result:
+    return step(_with_key(job), lambda rows: None, 1)
 
 
-def _with_own_threads(value: Any) -> Any:
-    """Settings have the client's number of threads; a worker has its own."""
-    if not hasattr(value, "threads"):
-        return value
-    from distributed import get_worker
-
-    return replace(value, threads=get_worker().state.nthreads)
-
-
-def _step(version: str, step: Step[Result], job: Job) -> Result:
-    _check_worker(version)
-    return step(job, lambda rows: None, 1)
-
-
-def _check_worker(version: str) -> None:
+def _on_worker(version: str, function: Callable[..., Result], *args: Any) -> Result:
+    """Call a function on a worker; settings among its arguments get the worker's threads."""
     import pyarrow as pa
+    from distributed import get_worker
 
     if version != __version__:
         raise UsageError(f"a Dask worker has punoise {__version__}, this is {version}")
     pa.set_cpu_count(1)  # a worker runs as many tasks as it has threads
     threadpool_limits(1, user_api="blas")
+    threads = get_worker().state.nthreads
+    return function(*(replace(a, threads=threads) if hasattr(a, "threads") else a for a in args))
 
 
 @dataclass(frozen=True)
 class Engine:
-    """Runs steps over tables with some workers, and keeps the time of each."""
+    """Runs steps over tables, in this process or on a Dask cluster, and keeps the time of each.
 
-    workers: Workers
+    The workers of a cluster see the same files as this process.
+    """
+
+    threads: int = 1  # of this process
+    client: Any = None  # of the cluster
     progress: Progress = field(default_factory=NullProgress)
     resume: bool = False  # keep shards that are there already
     seconds: dict[str, float] = field(default_factory=dict)  # by stage
@@ -410,40 +353,48 @@ class Engine:
     ) -> Result:
         """The result of one function; a watched one takes `progress`, in this process only."""
         with self.timed(label), self.progress.stage(label) as progress:
-            local = {"progress": progress} if watched else {}
-            return self.workers.call(function, *args, **local)
+            if self.client is None:
+                return function(*args, **({"progress": progress} if watched else {}))
+            task = self.client.submit(_on_worker, __version__, function, *args, pure=False)
+            result: Result = _result(task)
+            return result
 
     def gather(self, step: Step[Result], rows: Rows, label: str) -> Result:
         """The merged results of a step over all rows."""
-        merged: Result = self._reduced(self.workers.reduce, step, rows, label)
+        merged: Result = self._reduce(step, self._jobs(rows), rows, label)
         return merged
 
-    def gather_remote(self, step: Step[Result], rows: Rows, label: str) -> Any:
+    def gather_remote(self, step: Step[Any], rows: Rows, label: str) -> Any:
         """The same, left on the cluster: an argument for call()."""
-        return self._reduced(self.workers.reduce_remote, step, rows, label)
+        return self._reduce(step, self._jobs(rows), rows, label, fetch=False)
 
-    def _reduced(self, reduce: Callable[..., Any], step: Step[Any], rows: Rows, label: str) -> Any:
-        is_local = isinstance(self.workers, Local)
-        jobs = [Job(rows)] if is_local else [Job(part) for part in rows.parts()]
+    def _jobs(self, rows: Rows) -> list[Job]:
+        return [Job(rows)] if self.client is None else [Job(part) for part in rows.parts()]
+
+    def _reduce(
+        self, step: Step[Any], jobs: Sequence[Job], rows: Rows, label: str, fetch: bool = True
+    ) -> Any:
         with self.timed(label), self.progress.rows(label, rows.num_rows) as done:
-            return reduce(step, jobs, done)
+            if self.client is None:
+                return _reduce_here(step, jobs, done, self.threads)
+            merged = _reduce_on_cluster(self.client, step, jobs, done)
+            return _result(merged) if fetch else merged
 
     def write(self, step: WritingStep[Result], rows: Rows, label: str, out: str) -> Result:
         """The merged results of a step that writes a table, or a directory of shards."""
-        jobs = [Job(rows, out)]
-        if is_sharded(out):
-            digest, folder = step.digest(rows), os.path.abspath(out)
-            jobs = [
-                Job(part, os.path.join(folder, name), digest, self.resume)
-                for part, name in zip(rows.parts(), _shard_names(rows), strict=True)
-            ]
-        with self.timed(label), self.progress.rows(label, rows.num_rows) as done:
-            if is_sharded(out):  # incomplete from now on
-                Path(out, MANIFEST).unlink(missing_ok=True)
-            result = self.workers.reduce(step, jobs, done)
-            if is_sharded(out):
-                _write_manifest(out, jobs)
+        result: Result
+        if not is_sharded(out):
+            result = self._reduce(step, [Job(rows, out)], rows, label)
             return result
+        digest, folder = step.digest(rows), os.path.abspath(out)
+        jobs = [
+            Job(part, os.path.join(folder, name), digest, self.resume)
+            for part, name in zip(rows.parts(), _shard_names(rows), strict=True)
+        ]
+        Path(out, MANIFEST).unlink(missing_ok=True)  # incomplete from now on
+        result = self._reduce(step, jobs, rows, label)
+        _write_manifest(out, jobs)
+        return result
 
     @contextlib.contextmanager
     def timed(self, label: str) -> Iterator[None]:
@@ -460,7 +411,7 @@ def open_engine(
 ) -> Iterator[Engine]:
     """This process, or the cluster whose scheduler has an address or wrote a file."""
     if dask is None:
-        yield Engine(Local(threads), progress, resume)
+        yield Engine(threads, None, progress, resume)
         return
     try:
         from distributed import Client
@@ -477,4 +428,4 @@ def open_engine(
             client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except TimeoutError as error:
             raise UsageError(f"{where}: the cluster has no workers") from error
-        yield Engine(Dask(client), progress, resume)
+        yield Engine(threads, client, progress, resume)

@@ -65,9 +65,10 @@ class Scores:
         if with_set is None:
             with_set = "set" in table.columns
         ids = id_columns(table.columns)
-        role = f"labeled and unlabeled scores; scores of new rows need {option('model')}"
-        for column in (*ids, "set", "score") if with_set else (*ids, "score"):
-            table.require(column, role)
+        for column in (*ids, *(("set",) if with_set else ()), "score"):
+            if column not in table.columns:
+                remedy = f"scores of new rows need {option('model')}"
+                table.require(column, f"labeled and unlabeled scores; {remedy}")
         keys: tuple[str, ...] = ()
         if with_set and KEY_COLUMNS[0] in table.columns:
             keys = tuple(column for column in KEY_COLUMNS if column in table.columns)

@@ -55,6 +55,20 @@ _UMASK_LOCK = threading.Lock()
 # ---- Temporary files
 
 
+@contextlib.contextmanager
+def _undone(path: str, undo: Callable[[], None]) -> Iterator[None]:
+    """Undo what was begun at a path if an error or a signal ends it."""
+    interrupts.cleanups[path] = undo
+    try:
+        yield
+    except BaseException:
+        with uninterrupted(), contextlib.suppress(OSError):
+            undo()
+        raise
+    finally:
+        interrupts.cleanups.pop(path)
+
+
 def try_lock(descriptor: int) -> bool | None:
     """Lock an open file: False if another process holds the lock, None if locks are missing."""
     try:
@@ -179,15 +193,8 @@ def make_directory(name: str) -> None:
 def new_directory(name: str) -> Iterator[None]:
     """Make a directory for outputs, removed again if it stays empty after an error."""
     make_directory(name)
-    interrupts.cleanups[name] = functools.partial(os.rmdir, name)
-    try:
+    with _undone(name, functools.partial(os.rmdir, name)):
         yield
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.rmdir(name)
-        raise
-    finally:
-        interrupts.cleanups.pop(name, None)
 
 
 def check_table_target(name: str) -> None:
@@ -262,23 +269,17 @@ def _write_device(name: str) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _replace(name: str) -> Iterator[BinaryIO]:
-    path, temporary = _resolved(name), ""
-    try:
+    path = _resolved(name)
+    with contextlib.ExitStack() as stack:
         with uninterrupted():
             handle, temporary = _open_temporary(path)
-            interrupts.cleanups[temporary] = functools.partial(os.unlink, temporary)
+            stack.enter_context(_undone(temporary, functools.partial(os.unlink, temporary)))
         with open(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
             keep_mode(temporary, path)
             os.replace(temporary, path)  # while it is locked
-    except BaseException:
-        with uninterrupted(), contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    finally:
-        interrupts.cleanups.pop(temporary, None)
 
 
 ROW_GROUP, ROW_GROUP_BYTES = 1 << 19, 1 << 28  # rows and bytes, reached first
@@ -395,23 +396,6 @@ def write_text(name: str, text: str) -> None:
     """Write a text file."""
     with write_atomically(name) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
-
-
-SUMMARY_SCHEMA = pa.schema([(name, pa.string()) for name in ("figure", "row", "quantity", "value")])
-
-
-def write_figures(
-    directory: str,
-    images: Iterable[tuple[str, bytes]],
-    summary: Iterable[tuple[str, str, str, str]],
-) -> None:
-    """Write images by name into a directory, and summary.tsv with their numbers."""
-    for name, content in images:
-        with write_atomically(os.path.join(directory, name)) as file:
-            file.write(content)
-    rows = [dict(zip(SUMMARY_SCHEMA.names, row, strict=True)) for row in summary]
-    batch = pa.RecordBatch.from_pylist(rows, SUMMARY_SCHEMA)
-    write_table(os.path.join(directory, "summary.tsv"), batch)
 
 
 def _json(value: Any, newline: str) -> str:
@@ -565,9 +549,9 @@ def check_finished(name: str) -> None:
 
 def abandon(out_dir: str) -> None:
     """Give an unfinished run up: its shards cannot be read as tables, other files can."""
-    for name in MANIFESTS:
-        Path(out_dir, name).unlink(missing_ok=True)
-    _unmark(Path(out_dir))
+    if is_unfinished(out_dir):
+        for name in (*MANIFESTS, UNFINISHED):
+            Path(out_dir, name).unlink(missing_ok=True)
 
 
 def _mark(folder: Path) -> None:
@@ -576,10 +560,6 @@ def _mark(folder: Path) -> None:
         raise UsageError(f"{mark}: is a directory; remove it")
     if not os.path.lexists(mark):  # else it may be anything, so it is not opened
         mark.touch()
-
-
-def _unmark(folder: Path) -> None:
-    (folder / UNFINISHED).unlink(missing_ok=True)
 
 
 # ---- The stage
@@ -611,7 +591,7 @@ class Stage:
                 (folder / name).unlink(missing_ok=True)
             for name in sorted(names, key=lambda name: name == last):
                 os.replace(self.path / name, folder / name)
-            _unmark(folder)
+            (folder / UNFINISHED).unlink(missing_ok=True)
         return names
 
 
@@ -626,33 +606,26 @@ def staged(out_dir: str, in_place: bool = False) -> Iterator[Stage]:
     with contextlib.ExitStack() as stack:
         if in_place:
             stack.enter_context(_only_writer(folder))
-        path = stack.enter_context(_stage_directory(folder))
-        if in_place:
-            stack.enter_context(_marked(folder))
+        with uninterrupted():
+            _remove_stages(folder)
+            path, lock = _new_stage(folder)
+            interrupts.cleanups[str(path)] = functools.partial(shutil.rmtree, path)
+            stack.callback(_remove_stage, path, lock)
+            if in_place:
+                unmark = functools.partial(
+                    _unmark, folder, is_unfinished(out_dir), digests(folder, MANIFESTS)
+                )
+                _mark(folder)
+                stack.enter_context(_undone(UNFINISHED, unmark))
         yield Stage(path, folder, in_place)
 
 
-@contextlib.contextmanager
-def _marked(folder: Path) -> Iterator[None]:
-    was_unfinished, manifests = is_unfinished(str(folder)), digests(folder, MANIFESTS)
-
-    def unmark() -> None:
-        if was_unfinished or digests(folder, MANIFESTS) != manifests:
-            abandon(str(folder))
-        else:
-            _unmark(folder)
-
-    with uninterrupted():
-        _mark(folder)
-        interrupts.cleanups[UNFINISHED] = unmark
-    try:
-        yield
-    except BaseException:
-        with uninterrupted():
-            unmark()
-        raise
-    finally:
-        interrupts.cleanups.pop(UNFINISHED, None)
+def _unmark(folder: Path, was_unfinished: bool, manifests: Mapping[str, str]) -> None:
+    """Remove the mark unless the run has finished, and manifests unless they are as before."""
+    if was_unfinished or digests(folder, MANIFESTS) != manifests:
+        abandon(str(folder))
+    else:
+        (folder / UNFINISHED).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -669,29 +642,24 @@ def _only_writer(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-@contextlib.contextmanager
-def _stage_directory(folder: Path) -> Iterator[Path]:
-    """A locked directory inside another one, after removing those that nobody holds."""
-    path, descriptor = Path(), -1
-    try:
-        with uninterrupted():
-            for left in folder.iterdir():
-                if STAGE.fullmatch(left.name) and left.is_dir() and not left.is_symlink():
-                    with contextlib.suppress(OSError):
-                        left.rmdir()  # without a lock it must be empty
-                    remove_unless_locked(str(left), str(left / LOCK))
-            path, descriptor = _new_stage(folder)
-            interrupts.cleanups[str(path)] = functools.partial(shutil.rmtree, path)
-        yield path
-    finally:
-        interrupts.cleanups.pop(str(path), None)
-        with uninterrupted():
-            if descriptor >= 0:
-                shutil.rmtree(path, ignore_errors=True)
-                os.close(descriptor)
+def _remove_stage(path: Path, lock: int) -> None:
+    with uninterrupted():
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(lock)
+        interrupts.cleanups.pop(str(path))
+
+
+def _remove_stages(folder: Path) -> None:
+    """Remove the stages of processes that were killed."""
+    for left in folder.iterdir():
+        if STAGE.fullmatch(left.name) and left.is_dir() and not left.is_symlink():
+            with contextlib.suppress(OSError):
+                left.rmdir()  # without a lock it must be empty
+            remove_unless_locked(str(left), str(left / LOCK))
 
 
 def _new_stage(folder: Path) -> tuple[Path, int]:
+    """A new stage, and the descriptor of its lock."""
     while True:
         path = Path(tempfile.mkdtemp(prefix=".punoise-", dir=folder))
         try:
