@@ -59,12 +59,7 @@ def run(options: Options, console: Console) -> None:
 def _write_failure(job: Run, error: PunoiseError, out_dir: str) -> tuple[Notice, ...]:
     """Write prior.json that says why there is no estimate, beside what an earlier run left."""
     from .. import pipeline
-    from ..tables.writing import (
-        abandon,
-        earlier_files,
-        make_directory,
-        write_json,
-    )
+    from ..tables.writing import abandon, earlier_files, make_directory, write_json
 
     prior = pipeline.failed_prior_for(job.prior, error)
     make_directory(out_dir)
