@@ -27,8 +27,7 @@ from sbc import sampled
 
 from pu_noise_cli.evidence.strengths import levels, read_rule
 from pu_noise_cli.numerics import FloatArray
-from pu_noise_cli.posterior.bounds import GroupCopies, bounds
-from pu_noise_cli.posterior.calibration import calibrate
+from pu_noise_cli.posterior.calibration import GroupCopies, bounds, calibrate
 from pu_noise_cli.prior.auto import PURITY, effective_purity
 from pu_noise_cli.prior.base import Settings, Shares
 from pu_noise_cli.prior.document import shares_for

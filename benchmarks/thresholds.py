@@ -23,8 +23,7 @@ from pu_noise_cli import estimate
 from pu_noise_cli.evidence.strengths import Grading
 from pu_noise_cli.evidence.thresholds import Thresholds
 from pu_noise_cli.numerics import FloatArray
-from pu_noise_cli.posterior.bounds import bounds
-from pu_noise_cli.posterior.calibration import calibrate
+from pu_noise_cli.posterior.calibration import bounds, calibrate
 from pu_noise_cli.prior.base import Settings, Shares
 from pu_noise_cli.prior.document import shares_for
 from pu_noise_cli.prior.estimation import estimate_prior

@@ -24,8 +24,7 @@ from .errors import PunoiseError, UsageError, option
 from .evidence.strengths import Grading, strengths
 from .evidence.thresholds import Thresholds
 from .notices import Notice
-from .posterior.bounds import Bounds, GatherGroups, bounds
-from .posterior.calibration import Calibration, calibrate
+from .posterior.calibration import Bounds, Calibration, GatherGroups, bounds, calibrate
 from .posterior.groups import GroupPosteriors, Groups, WriteGroupPosteriors, check_by
 from .posterior.groups import estimate_groups as pool_groups
 from .posterior.table import (

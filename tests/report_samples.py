@@ -17,8 +17,7 @@ import numpy as np
 
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.notices import Notice
-from pu_noise_cli.posterior.bounds import bounds
-from pu_noise_cli.posterior.calibration import Calibration, calibrate
+from pu_noise_cli.posterior.calibration import Calibration, bounds, calibrate
 from pu_noise_cli.posterior.table import DoubtfulRow, posterior_columns
 from pu_noise_cli.prior import document
 from pu_noise_cli.prior.base import Settings

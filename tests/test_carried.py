@@ -10,8 +10,7 @@ import pytest
 
 from pu_noise_cli.audit.design import COLUMNS
 from pu_noise_cli.evidence.strengths import Level, strengths
-from pu_noise_cli.posterior.bounds import bounds
-from pu_noise_cli.posterior.calibration import calibrate
+from pu_noise_cli.posterior.calibration import bounds, calibrate
 from pu_noise_cli.posterior.table import posterior_columns
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch

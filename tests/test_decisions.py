@@ -9,8 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.evidence.strengths import GROUP_COLUMNS, NONE, levels, read_rule, strengths
-from pu_noise_cli.posterior.bounds import bounds
-from pu_noise_cli.posterior.calibration import calibrate, replicates, shift_prior
+from pu_noise_cli.posterior.calibration import bounds, calibrate, replicates, shift_prior
 from pu_noise_cli.posterior.groups import COUNTED, ESTIMATED
 from pu_noise_cli.posterior.performance import performance
 from pu_noise_cli.prior.base import Shares

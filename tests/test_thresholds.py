@@ -11,8 +11,7 @@ import pytest
 
 from pu_noise_cli.evidence.strengths import Grading
 from pu_noise_cli.evidence.thresholds import Thresholds
-from pu_noise_cli.posterior.bounds import GroupCopies, bounds, widen
-from pu_noise_cli.posterior.calibration import calibrate
+from pu_noise_cli.posterior.calibration import GroupCopies, bounds, calibrate, widen
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
 

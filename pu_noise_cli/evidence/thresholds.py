@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from .. import __version__
-from ..posterior.bounds import ONE_SIDED, Bounds
-from ..posterior.calibration import Calibration, posterior_at
+from ..posterior.calibration import ONE_SIDED, Bounds, Calibration, posterior_at
 from ..tables.writing import is_json, write_json, write_table
 from .strengths import Grading, Level
 

@@ -32,8 +32,7 @@ from ..tables.rows import (
     group_text,
 )
 from ..tables.writing import write_table
-from .bounds import Bounds, scored_chunks
-from .calibration import Calibration, class_densities, posterior_at
+from .calibration import Bounds, Calibration, class_densities, posterior_at, scored_chunks
 from .pooling import Bins, PooledShares, pool
 from .table import PosteriorRows, WritePosteriors, known_rows, take_known
 

@@ -19,8 +19,7 @@ from ..scale.engine import Job, RowsDone
 from ..score.scores import Scores, job_writer, scores_batch, scores_schema
 from ..score.sketch import Sketch, has_gaps
 from ..tables.rows import Chunk, Rows
-from .bounds import Bounds
-from .calibration import Calibration, shift_prior
+from .calibration import Bounds, Calibration, shift_prior
 
 LABELED_ONLY = ("posterior_labeled",)  # columns that are null on unlabeled rows
 TARGET_ALPHA = "target_alpha"  # names the population that the posteriors are for
