@@ -190,9 +190,14 @@ class Options:
         return settings(**{**passed, **more})
 
     def _passed(self) -> dict[str, Any]:
-        return {
-            name: value for name, value in self.values.items() if value not in (None, False, ())
-        }
+        """The options that have a value; a flag has one only if it is set."""
+
+        def has_value(name: str, value: Any) -> bool:
+            if value is False:
+                return self.definitions[name].get("kind") != "flag"
+            return value is not None and value != ()
+
+        return {name: value for name, value in self.values.items() if has_value(name, value)}
 
     def recorded(self, affects_results: bool) -> dict[str, Any]:
         """The options passed that results depend on, or the others, for the provenance."""
