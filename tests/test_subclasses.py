@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pu_noise_cli.prior.base import ESTIMATORS, Estimate, Samples, Settings
-from pu_noise_cli.prior.subclasses import LEAST_ROWS, RIDGE, Ratios, assigned, divide, k_means
+from pu_noise_cli.prior.subclasses import MIN_ROWS, RIDGE, Ratios, assign, divide, k_means
 from pu_noise_cli.tables.simulate import Simulation, simulate
 
 ALPHA = 0.2
@@ -67,7 +67,7 @@ def test_wrong_labels_are_no_kind_of_positives():
 
 
 def test_with_few_labeled_rows_it_is_auto():
-    drawn = simulated(20.0, n_labeled=LEAST_ROWS // 2)
+    drawn = simulated(20.0, n_labeled=MIN_ROWS // 2)
     divided = divide(Samples(drawn.labeled, drawn.unlabeled), Settings())
     assert divided.signs is None
     assert subclasses(drawn).alpha == divided.plain.alpha
@@ -110,7 +110,7 @@ def test_ratios_leave_the_row_itself_out():
     rows, n_labeled = rng.normal(size=(60, 2)), 20
     members = np.arange(n_labeled) < 12
     ratios = Ratios(rows, n_labeled, np.random.default_rng(1))
-    of_members, of_unlabeled = ratios.of(members)
+    of_members, of_unlabeled = ratios.at(members)
     design = ratios._design
 
     def fit(labeled: np.ndarray, unlabeled: np.ndarray, total: int) -> np.ndarray:
@@ -128,7 +128,7 @@ def test_ratios_find_the_density_ratio():
     rng = np.random.default_rng(0)
     labeled, unlabeled = rng.normal(1, 0.7, size=(2000, 1)), rng.normal(size=(4000, 1))
     ratios = Ratios(np.concatenate([labeled, unlabeled]), 2000, np.random.default_rng(1))
-    _, found = ratios.of(np.ones(2000, bool))
+    _, found = ratios.at(np.ones(2000, bool))
     x = unlabeled[:, 0]
     true = np.exp(-((x - 1) ** 2) / (2 * 0.49) + x**2 / 2) / 0.7
     middle = np.abs(x) < 1.5
@@ -154,5 +154,5 @@ def test_k_means_of_fewer_distinct_rows_than_clusters():
 def test_small_clusters_are_given_up():
     rows = np.concatenate([np.zeros((10, 1)), np.full((2, 1), 5.0), np.full((10, 1), 9.0)])
     centers = np.array([[0.0], [5.0], [9.0]])
-    assert np.bincount(assigned(rows, 22, centers, least=2)).tolist() == [10, 2, 10]
-    assert np.bincount(assigned(rows, 22, centers, least=3)).tolist() == [10, 12]
+    assert np.bincount(assign(rows, centers, min_rows=2)).tolist() == [10, 2, 10]
+    assert np.bincount(assign(rows, centers, min_rows=3)).tolist() == [10, 12]

@@ -20,7 +20,7 @@ from ..errors import EstimationError, UsageError, option
 from ..notices import Notice
 from ..numerics import FloatArray
 from ..score.sketch import Sketch
-from ..tables.files import Count, Fraction, document, parse_document, read_json
+from ..tables.files import Count, Fraction, parse_document, read_json
 from ..tables.rows import LabeledClass
 from .base import Estimate, Interval, Shares
 
@@ -271,7 +271,7 @@ class Prior(
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object of PRIOR.json, as a JSON parser returns it."""
-        value: dict[str, Any] = json.loads(json.dumps(document(self)))
+        value: dict[str, Any] = json.loads(json.dumps(msgspec.to_builtins(self)))
         return value
 
 
