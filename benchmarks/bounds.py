@@ -28,9 +28,9 @@ from sbc import sampled
 from pu_noise_cli.evidence.strengths import levels, read_rule
 from pu_noise_cli.numerics import FloatArray
 from pu_noise_cli.posterior.calibration import GroupCopies, bounds, calibrate
-from pu_noise_cli.prior.auto import PURITY, effective_purity
+from pu_noise_cli.prior.auto import PURITY
 from pu_noise_cli.prior.base import Settings, Shares
-from pu_noise_cli.prior.document import shares_for
+from pu_noise_cli.prior.document import effective_purity, shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import LABELED, UNLABELED
@@ -108,7 +108,7 @@ def of_belief(seed: int, known: bool, index: int) -> Found:
     found = judged(
         sketch, shares, problem.alpha, classes.positives[cells], classes.negatives[cells]
     )
-    pure = problem.purity >= effective_purity(PURITY, sketch)
+    pure = problem.purity >= effective_purity(PURITY, sketch.auc)
     return found | {"counts": float(known or pure)}
 
 

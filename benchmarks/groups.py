@@ -24,8 +24,8 @@ import numpy as np
 from pu_noise_cli.posterior import pooling
 from pu_noise_cli.posterior.calibration import calibrate
 from pu_noise_cli.posterior.pooling import Bins, pool
-from pu_noise_cli.prior.base import Estimate, Settings
-from pu_noise_cli.prior.document import shares_for
+from pu_noise_cli.prior.base import Settings
+from pu_noise_cli.prior.document import Prior, shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import LABELED, UNLABELED
@@ -84,11 +84,9 @@ def draw(setting: Setting, rng: np.random.Generator) -> list[Gene]:
     return genes
 
 
-def estimate(labeled: np.ndarray, unlabeled: np.ndarray) -> Estimate:
+def estimate(labeled: np.ndarray, unlabeled: np.ndarray) -> Prior:
     """What `auto` says."""
-    answer = estimate_prior(Sketch.from_samples(labeled, unlabeled), "auto", Settings()).answer
-    assert answer is not None
-    return answer
+    return estimate_prior(Sketch.from_samples(labeled, unlabeled), "auto", Settings())
 
 
 @contextlib.contextmanager

@@ -23,9 +23,10 @@ import pandas as pd
 import simulator
 from accuracy import FAMILIES, left_out, markdown
 
-from pu_noise_cli.prior.auto import PURITY, effective_purity
+from pu_noise_cli.prior.auto import PURITY
 from pu_noise_cli.prior.base import ESTIMATORS, Settings
 from pu_noise_cli.prior.bound import limits
+from pu_noise_cli.prior.document import effective_purity
 
 STRATA = {
     "AUC": [0, 0.6, 0.7, 0.8, 1],
@@ -86,7 +87,7 @@ def one(seed: int, index: int) -> dict[str, float]:
     found = {
         "alpha": problem.alpha,
         "beta": problem.beta,
-        "pure": problem.purity >= effective_purity(default, sketch),
+        "pure": problem.purity >= effective_purity(default, sketch.auc),
         "AUC": sketch.auc,
         "labeled": sketch.n_labeled,
         "unlabeled": sketch.n_unlabeled,

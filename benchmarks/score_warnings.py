@@ -98,8 +98,8 @@ def _one(
     labeled = np.concatenate([p[:950], n[:50]])
     unlabeled = np.concatenate([p[950 : 950 + k], n[50 : 4050 - k]])
     prior = estimate_prior(Sketch.from_samples(labeled, unlabeled), "auto", Settings())
-    assert prior.answer is not None
-    return prior.answer.alpha, {notice.code for notice in prior.notices}
+    assert prior.alpha is not None
+    return prior.alpha, {notice.code for notice in prior.notices}
 
 
 def markdown(table: pd.DataFrame) -> str:

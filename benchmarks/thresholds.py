@@ -115,9 +115,9 @@ def one_class(
             sketch = Sketch.from_samples(x.to_numpy(), y.to_numpy())
             prior = estimate_prior(sketch, "auto", Settings())
             codes = " ".join(notice.code for notice in prior.notices)
-            assert prior.answer is not None
+            assert prior.alpha is not None
             share = (unlabeled.loc[y.index, "y"] == 1).mean()
-            errors.append((tool, alpha, abs(prior.answer.alpha - share), codes))
+            errors.append((tool, alpha, abs(prior.alpha - share), codes))
             found = thresholds(sketch, shares_for(prior, sketch)[1])
             for code in COMPARED:
                 mine, theirs = found[code], known[tool, code]

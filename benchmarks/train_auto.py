@@ -24,7 +24,7 @@ import simulator
 from numpy.typing import NDArray
 
 from pu_noise_cli.prior import auto
-from pu_noise_cli.prior.auto import SIMULATED, Belief, summarize
+from pu_noise_cli.prior.auto import SIMULATED, summarize
 
 Array = NDArray[np.float32]
 
@@ -178,7 +178,7 @@ def _between(nodes: NDArray[np.float64], x: Array) -> tuple[NDArray[np.int64], A
 def grid() -> tuple[Array, Array]:
     """The basis, shape (outputs, cells), and the logarithm of the prior, shape (cells,)."""
     with np.errstate(divide="ignore"):
-        log_prior = np.maximum(np.log(auto.grid_prior(SIMULATED).ravel()), IMPOSSIBLE)
+        log_prior = np.maximum(np.log(auto.prior_belief(SIMULATED).mass.ravel()), IMPOSSIBLE)
     return auto.basis().astype(np.float32), log_prior.astype(np.float32)
 
 
@@ -250,7 +250,7 @@ def held_out_figures(networks: auto.Networks, examples: Examples) -> str:
     rows = []
     for features, shares in zip(examples.features, examples.shares, strict=True):
         log_likelihood = networks.log_likelihood(features.astype(np.float64))
-        prior = Belief(auto.ALPHA, auto.BETA, auto.grid_prior(SIMULATED))
+        prior = auto.prior_belief(SIMULATED)
         belief = prior.times(np.exp(log_likelihood - log_likelihood.max()))
         errors = np.abs(np.array(belief.means) - shares)
         intervals = zip(belief.interval(auto.LEVEL), shares, strict=True)

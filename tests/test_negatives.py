@@ -111,7 +111,7 @@ def test_a_method_that_cannot_use_them_says_so():
     assert "negatives-not-used" in {notice.code for notice in found.notices}
     assert found.n_negatives == 500
     plain = estimate_prior(sketch.without_negatives(), "bound", Settings())
-    assert (found.answer.alpha, found.answer.beta) == (plain.answer.alpha, plain.answer.beta)
+    assert (found.alpha, found.beta) == (plain.alpha, plain.beta)
     assert "negatives-not-used" not in {
         notice.code for notice in estimate_prior(sketch, "auto", Settings()).notices
     }
@@ -353,8 +353,8 @@ def test_labeled_negatives_are_the_mirror_image_of_labeled_positives():
     as_negatives = replace(Sketch.from_samples(-labeled, -unlabeled), labeled_class="negative")
     plain = estimate_prior(as_positives, "bound", Settings())
     turned = estimate_prior(as_negatives, "bound", Settings())
-    assert turned.answer.alpha == pytest.approx(1 - plain.answer.alpha)
-    assert turned.answer.beta == pytest.approx(plain.answer.beta)
+    assert turned.alpha == pytest.approx(1 - plain.alpha)
+    assert turned.beta == pytest.approx(plain.beta)
     assert turned.auc == pytest.approx(plain.auc)
     assert turned.alpha_min == pytest.approx(1 - plain.alpha_max)
     ours = calibrate(*shares_for(plain, as_positives)[:2])
@@ -372,7 +372,7 @@ def test_labeled_negatives_give_the_share_of_positives(alpha):
     rng = np.random.default_rng(10)
     sketch = Sketch.from_samples(rng.normal(size=3000), scores(rng, 5000, alpha) + 0.0)
     sketch = replace(sketch, labeled_class="negative")
-    found = estimate_prior(sketch, "auto", Settings(beta=1.0)).answer
+    found = estimate_prior(sketch, "auto", Settings(beta=1.0))
     assert found.alpha_ci[0] - 0.01 <= alpha <= found.alpha_ci[1] + 0.01
     assert found.alpha == pytest.approx(alpha, abs=0.08)
     assert found.draws == tuple(sorted(found.draws))

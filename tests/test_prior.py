@@ -141,8 +141,8 @@ def test_scores_that_tell_nothing_rule_nothing_out(learned):
     """Labeled rows that score no higher: as chance has it, or because the score is turned round."""
     for gap, reverse in ((0.0, False), (-2.0, not learned)):
         prior = estimate_prior(gaussian(gap=gap), "auto", Settings(), learned=learned)
-        assert prior.answer is not None
-        assert prior.answer.alpha_ci == (0.0, 1.0)
+        assert prior.alpha is not None
+        assert prior.alpha_ci == (0.0, 1.0)
         found = {notice.code for notice in prior.notices}
         assert "indistinguishable" in found
         assert ("reversed-scores" in found) == reverse

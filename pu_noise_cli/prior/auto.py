@@ -27,9 +27,9 @@ from ..numerics import FloatArray, expit, isotonic
 from ..score.sketch import Sketch
 from ..tables.rows import LabeledClass
 from .alphamax import correct_for_noise
-from .base import Estimate, Settings, register
+from .base import AlphaPrior, Assumptions, BetaPiece, Estimate, Settings, register
 from .bound import best_bins, sampling_interval
-from .document import AlphaPrior, Assumptions, BetaPiece
+from .document import effective_purity
 from .negatives import Mixture
 
 LEVEL = 0.95  # of the intervals
@@ -47,7 +47,6 @@ GOLDEN = (np.sqrt(5) - 1) / 2  # any number of its multiples modulo 1 fills [0, 
 SMALL_ALPHA = (0.001, 0.3)
 POINTS = 400  # at which the prior is summed, in each piece of α and of β
 MIN_EXCESS = 0.05  # of β over α
-FULL_AUC = 0.6  # of labeled against unlabeled rows; below it, less purity is assumed
 PURITY = 0.3  # the default for the top
 TOP = 0.2  # the fraction of the labeled rows that are the top
 
@@ -71,10 +70,6 @@ class Belief:
         alphas, betas = np.linspace(*alpha, FLAT_NODES), np.linspace(*beta, FLAT_NODES)
         mass = (betas > alphas[:, None]) + 1e-9
         return cls(alphas, betas, mass / mass.sum(), (alpha, beta))
-
-    def mass_of(self, weight: FloatArray) -> float:
-        """The mass that remains after weighting each pair, shape (k, m)."""
-        return float((self.mass * weight).sum())
 
     def times(self, weight: FloatArray) -> Belief:
         """The belief after evidence.
@@ -200,20 +195,20 @@ class SharePrior:
     small: float  # the probability that α is log-uniform over SMALL_ALPHA
     fall: float  # the power of 1-α to which it is likely otherwise
     beta: tuple[tuple[float, float, float], ...]  # probabilities, and ends of uniform pieces
-    of_negatives: bool = False  # the labeled rows are negatives: the density is of 1 - α
+    negatives: bool = False  # the labeled rows are negatives: the density is of 1 - α
 
     def mass(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
         """The mass on nodes of α and β, shape (k, m), by quadrature at quantiles of the pieces."""
         at = (np.arange(POINTS) + 0.5) / POINTS
         low, high = SMALL_ALPHA
         a = np.concatenate([low * (high / low) ** at, 1 - at ** (1 / (1 + self.fall))])
-        a = 1 - a if self.of_negatives else a
+        a = 1 - a if self.negatives else a
         order = np.argsort(a)
         weight = np.repeat([self.small, 1 - self.small], POINTS)[:, None] * hats(alpha, a)
         up_to = np.cumsum(np.concatenate([np.zeros((1, len(alpha))), weight[order]]), axis=0)
         b = np.concatenate([start + (end - start) * at for _, start, end in self.beta])
         b_weight = np.repeat([share for share, _, _ in self.beta], POINTS)[:, None] * hats(beta, b)
-        excess = 0.0 if self.of_negatives else MIN_EXCESS
+        excess = 0.0 if self.negatives else MIN_EXCESS
         possible = np.searchsorted(a[order], b - excess, side="right")
         mass = np.einsum("bk,bm->km", up_to[possible], b_weight)
         return np.asarray(mass / mass.sum())
@@ -230,16 +225,6 @@ SIMULATED = SharePrior(
     fall=1.0,
     beta=((0.3, 1.0, 1.0), (0.2, 0.9, 1.0), (0.45, 0.5, 1.0), (0.05, 0.2, 0.5)),
 )
-
-
-def effective_purity(purity: float | None, sketch: Sketch) -> float:
-    """The least purity of the top to assume: less of it if the scores separate little.
-
-    By default it is 0 with known negatives, which show what it would otherwise stand for.
-    """
-    if purity is None:
-        purity = 0.0 if sketch.n_negative else PURITY
-    return purity * float(np.clip((sketch.auc - 0.5) / (FULL_AUC - 0.5), 0, 1))
 
 
 def describe_purity(purity: float, labeled_class: LabeledClass) -> str:
@@ -494,16 +479,10 @@ def networks() -> Networks:
 
 
 @cache
-def grid_prior(shares: SharePrior = DEFAULT) -> FloatArray:
-    """The prior on the grid, shape (k, m)."""
-    return shares.mass(ALPHA, BETA)
-
-
-@cache
-def _negatives_prior() -> Belief:
-    """The prior if labeled rows are negatives, which may be nearly all unlabeled rows."""
-    alpha = np.append(ALPHA, BEYOND)
-    return Belief(alpha, BETA, replace(DEFAULT, of_negatives=True).mass(alpha, BETA))
+def prior_belief(shares: SharePrior = DEFAULT) -> Belief:
+    """The belief before any rows are seen; labeled negatives may be nearly all unlabeled rows."""
+    alpha = np.append(ALPHA, BEYOND) if shares.negatives else ALPHA
+    return Belief(alpha, BETA, shares.mass(alpha, BETA))
 
 
 @dataclass(frozen=True, eq=False)
@@ -517,7 +496,8 @@ class Evidence:
     def from_sketch(cls, sketch: Sketch) -> Evidence:
         """The evidence of a sketch, with the labeled class on top."""
         mixture = Mixture.from_sketch(sketch) if sketch.n_negative else None
-        return cls(networks().log_likelihood(summarize(sketch.without_negatives())), mixture)
+        two_sets = sketch.without_negatives() if sketch.n_negative else sketch
+        return cls(networks().log_likelihood(summarize(two_sets)), mixture)
 
 
 def believe(
@@ -540,9 +520,9 @@ def believe(
         Warnings about assumptions that the scores contradict.
     """
     evidence = evidence or Evidence.from_sketch(sketch)
-    before, log_likelihood = Belief(ALPHA, BETA, grid_prior()), evidence.log_likelihood
-    if sketch.labeled_class == "negative":
-        before = _negatives_prior()
+    log_likelihood, of_negatives = evidence.log_likelihood, sketch.labeled_class == "negative"
+    before = prior_belief(replace(DEFAULT, negatives=of_negatives))
+    if of_negatives:
         beyond = np.repeat(log_likelihood[-1:], len(BEYOND), axis=0)  # nothing was learned there
         log_likelihood = np.concatenate([log_likelihood, beyond])
     if settings.beta is not None:
@@ -560,7 +540,8 @@ def believe(
             before = after = Belief.flat(*ranges)
         else:
             before, after = before.between(*ranges), after.between(*ranges)
-    purity = effective_purity(settings.purity, sketch)
+    purity = 0.0 if sketch.n_negative else PURITY  # known negatives show what it stands for
+    purity = effective_purity(purity if settings.purity is None else settings.purity, sketch.auc)
     if purity > 0:
         purities = top_purity(after.alpha[:, None], after.beta, top_ratio(sketch))
         weight = (purities >= purity).astype(np.float64)
@@ -584,7 +565,7 @@ def _at_beta(before: Belief, log_likelihood: FloatArray, beta: float) -> tuple[B
 
 def _contradicts(before: Belief, after: Belief, weight: FloatArray) -> bool:
     """Whether the scores contradict an assumption, a weight of each pair of shape (k, m)."""
-    return after.mass_of(weight) <= CONTRADICTED * before.mass_of(weight)
+    return bool((after.mass * weight).sum() <= CONTRADICTED * (before.mass * weight).sum())
 
 
 def _contradiction(assumption: str) -> Notice:
@@ -610,13 +591,11 @@ def auto(sketch: Sketch, settings: Settings) -> Estimate:
     belief, purity, notices = believe(sketch, settings, evidence)
     if evidence.mixture is not None:
         notices.extend(evidence.mixture.notices())
-    alpha, beta = (
-        float(belief.alphas(np.array([0.5]))[0]),
-        belief.means[1],
-    )  # least absolute, and squared, error
+    alpha = float(belief.alphas(np.array([0.5]))[0])  # least absolute error
+    beta = belief.means[1]  # least squared error
     alpha_ci, beta_ci = belief.interval(LEVEL)
     beta_ci = min(beta_ci[0], beta), max(beta_ci[1], beta)  # a mean may lie outside of both
-    sampling = sampling_interval(sketch.without_negatives(), alpha)
+    sampling = sampling_interval(sketch, alpha)
     return Estimate(
         alpha=alpha,
         beta=beta,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
 
 from ..notices import Notice
 from ..numerics import FloatArray
+from ..tables.files import Fraction
 from ..tables.rows import LabeledClass
 
-if TYPE_CHECKING:
-    from .document import Assumptions
-
 Interval = tuple[float, float]
+Ends = tuple[Fraction, Fraction]  # an interval in a document
 SMALLEST = 1e-9  # fractions and differences below it count as zero
 # scores, scores that are each the best of their key (as one match per spectrum), feature tables
 Needs = Literal["scores", "best scores", "features"]
@@ -49,6 +50,46 @@ class Curve:
     log_likelihood: FloatArray
 
 
+def check_intervals(part: Struct, *names: str) -> None:
+    """Raise a ValueError if one of these intervals of a document ends before it starts."""
+    for name in names:
+        interval = getattr(part, name)
+        if interval is not None and interval[0] > interval[1]:
+            raise ValueError(f"{name} ends before it starts")
+
+
+class AlphaPrior(Struct, frozen=True, kw_only=True):
+    """The density of alpha before the scores are seen: as (1 - alpha)^power, or log-uniform."""
+
+    power: Annotated[float, Meta(ge=0, le=1e300)]
+    small: Fraction  # the probability that alpha is log-uniform ...
+    between: Ends  # ... over this range
+
+
+class BetaPiece(Struct, frozen=True, kw_only=True):
+    """A piece of the density of beta before the scores are seen: uniform between two ends."""
+
+    share: Fraction
+    between: Ends
+
+
+class Assumptions(Struct, frozen=True, kw_only=True):
+    """What a method assumed of alpha and beta before it saw the scores."""
+
+    words: str
+    alpha: AlphaPrior
+    beta: Fraction | tuple[BetaPiece, ...]  # known, or a density
+    purity: Fraction  # the least fraction of the labeled class among the top unlabeled rows
+    alpha_between: Ends | None = None
+    beta_between: Ends | None = None
+    sensitivity: tuple[tuple[Fraction, Fraction, Fraction], ...]  # a purity, the interval of alpha
+
+    def __post_init__(self) -> None:
+        check_intervals(self, "alpha_between", "beta_between")
+        if any(low > high for _, low, high in self.sensitivity):
+            raise ValueError("an interval of sensitivity ends before it starts")
+
+
 @dataclass(frozen=True)
 class Estimate:
     """What one method estimates from a pair of samples (the paper's α*, β*, α⁺ and β⁺)."""
@@ -78,6 +119,9 @@ class Shares:
     draws: tuple[tuple[float, float], ...] = ()  # equally likely pairs; none if α, β are certain
 
 
+Method = Callable[[Any, Settings], Estimate]  # of a sketch, or of the feature tables
+
+
 @dataclass(frozen=True)
 class Estimator:
     """A named method: on the sketch of the scores, or on the feature tables themselves."""
@@ -87,29 +131,24 @@ class Estimator:
     needs: Needs
     options: tuple[str, ...]  # the settings it uses beyond those that every method uses
     negatives: bool  # whether it uses known negatives
-    estimate: Callable[[Any, Settings], Estimate]
+    estimate: Method
 
 
 ESTIMATORS: dict[str, Estimator] = {}
 
 
 def register(
-    name: str,
-    needs: Needs = "scores",
-    options: tuple[str, ...] = (),
-    negatives: bool = False,
-) -> Callable[[Callable[[Any, Settings], Estimate]], Callable[[Any, Settings], Estimate]]:
+    name: str, needs: Needs = "scores", options: tuple[str, ...] = (), negatives: bool = False
+) -> Callable[[Method], Method]:
     """Register a method; the first line of its docstring is its summary.
 
     A name with a colon, as `elkan-noto:e3`, is a variant for comparison, which the method `all`
     leaves out.
     """
 
-    def enter(
-        function: Callable[[Any, Settings], Estimate],
-    ) -> Callable[[Any, Settings], Estimate]:
-        summary = (function.__doc__ or "").split("\n")[0]
-        ESTIMATORS[name] = Estimator(name, summary, needs, options, negatives, function)
-        return function
+    def enter(method: Method) -> Method:
+        summary = (method.__doc__ or "").split("\n")[0]
+        ESTIMATORS[name] = Estimator(name, summary, needs, options, negatives, method)
+        return method
 
     return enter

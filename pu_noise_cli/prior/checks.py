@@ -49,7 +49,7 @@ class Case:
     @cached_property
     def auc(self) -> float:
         """P(labeled score > score of the other set) + P(equal) / 2."""
-        return self.sketch.auc_against(self.other_set)
+        return self.sketch.auc if self.sketch.n_unlabeled else self.sketch.auc_against(NEGATIVE)
 
     @cached_property
     def auc_error(self) -> float:
@@ -162,7 +162,8 @@ def _lone_score(case: Case) -> str | None:
 @_check("saturated-score")
 def _saturated_score(case: Case) -> str | None:
     end = "lowest" if case.labeled_are_negatives else "highest"
-    samples = case.sketch.without_negatives().counts[:, [LABELED, UNLABELED]]
+    samples = case.sketch.counts[:, [LABELED, UNLABELED]]
+    samples = samples[samples.any(axis=1)]
     if (tied := tied_at_top(samples)) is not None:
         return (
             f"{tied[0]:.1%} of the labeled and {tied[1]:.1%} of the unlabeled rows tie at the "

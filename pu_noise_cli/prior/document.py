@@ -18,52 +18,18 @@ from msgspec import Meta, Struct
 from .. import __version__
 from ..errors import EstimationError, UsageError, option
 from ..notices import Notice
-from ..numerics import FloatArray
 from ..score.sketch import Sketch
 from ..tables.files import Count, Fraction, parse_document, read_json
 from ..tables.rows import LabeledClass
-from .base import Estimate, Interval, Shares
+from .base import Assumptions, Ends, Interval, Shares, check_intervals
 
 SCHEMA: Literal["punoise.prior/1"] = "punoise.prior/1"
 CI_LEVEL = 0.95
 STATED = "stated"  # the method of a prior whose α and β are the user's own
 MISCALIBRATED = 0.01  # verdicts less probable than this contradict the posteriors
 DRAWS = 100  # pairs of α and β drawn from the intervals of a document without draws
+FULL_AUC = 0.6  # of labeled against unlabeled rows; below it, less purity is assumed
 MAX_METHODS = 50  # far more than exist: a document from elsewhere must not fill a page
-
-Ends = tuple[Fraction, Fraction]  # an interval
-
-
-class AlphaPrior(Struct, frozen=True, kw_only=True):
-    """The density of alpha before the scores are seen: as (1 - alpha)^power, or log-uniform."""
-
-    power: Annotated[float, Meta(ge=0, le=1e300)]
-    small: Fraction  # the probability that alpha is log-uniform ...
-    between: Ends  # ... over this range
-
-
-class BetaPiece(Struct, frozen=True, kw_only=True):
-    """A piece of the density of beta before the scores are seen: uniform between two ends."""
-
-    share: Fraction
-    between: Ends
-
-
-class Assumptions(Struct, frozen=True, kw_only=True):
-    """What a method assumed of alpha and beta before it saw the scores."""
-
-    words: str
-    alpha: AlphaPrior
-    beta: Fraction | tuple[BetaPiece, ...]  # known, or a density
-    purity: Fraction  # the least fraction of the labeled class among the top unlabeled rows
-    alpha_between: Ends | None = None
-    beta_between: Ends | None = None
-    sensitivity: tuple[tuple[Fraction, Fraction, Fraction], ...]  # a purity, the interval of alpha
-
-    def __post_init__(self) -> None:
-        _check_intervals(self, "alpha_between", "beta_between")
-        if any(low > high for _, low, high in self.sensitivity):
-            raise ValueError("an interval of sensitivity ends before it starts")
 
 
 class Stratum(Struct, frozen=True, kw_only=True):
@@ -98,7 +64,7 @@ class MethodEstimate(Struct, frozen=True, kw_only=True):
     converged: bool | None = None
 
     def __post_init__(self) -> None:
-        _check_intervals(self, "alpha_ci", "alpha_ci_sampling", "beta_ci")
+        check_intervals(self, "alpha_ci", "alpha_ci_sampling", "beta_ci")
 
 
 class ProfileCurve(Struct, frozen=True, kw_only=True):
@@ -218,7 +184,7 @@ class Prior(
     curves: dict[str, ProfileCurve] | None = None
 
     def __post_init__(self) -> None:
-        _check_intervals(self, "alpha_ci", "alpha_ci_sampling", "beta_ci")
+        check_intervals(self, "alpha_ci", "alpha_ci_sampling", "beta_ci")
         if (self.alpha is None) != (self.beta is None):
             raise ValueError("alpha and beta must both be there or both be null")
         if self.alpha is not None and self.method != STATED:
@@ -232,25 +198,11 @@ class Prior(
         return "negative" if self.labeled_are == "negatives" else "positive"
 
     @property
-    def labeled_negatives(self) -> bool:
-        return self.labeled_are == "negatives"
-
-    @property
-    def answer(self) -> Estimate | None:
-        """α and β with all that is known of them; None if estimation failed."""
-        if self.alpha is None or self.beta is None:
-            return None
-        return Estimate(
-            self.alpha,
-            self.beta,
-            self.alpha_plus,
-            self.beta_plus,
-            self.alpha_ci,
-            self.beta_ci,
-            draws=self.draws,
-            alpha_ci_sampling=self.alpha_ci_sampling,
-            assumed=self.assumed,
-        )
+    def estimated(self) -> tuple[float, float]:
+        """α and β of a prior that has them."""
+        assert self.alpha is not None
+        assert self.beta is not None
+        return self.alpha, self.beta
 
     @property
     def reason(self) -> str:
@@ -273,13 +225,6 @@ class Prior(
         """The JSON object of PRIOR.json, as a JSON parser returns it."""
         value: dict[str, Any] = json.loads(json.dumps(msgspec.to_builtins(self)))
         return value
-
-
-def _check_intervals(part: Struct, *names: str) -> None:
-    for name in names:
-        interval = getattr(part, name)
-        if interval is not None and interval[0] > interval[1]:
-            raise ValueError(f"{name} ends before it starts")
 
 
 # ---- Reading, and what follows from the definition
@@ -339,8 +284,6 @@ def shares_for(prior: Prior, sketch: Sketch) -> tuple[Sketch, Shares, tuple[Noti
     notices
         A warning if the prior was estimated from other rows.
     """
-    answer = prior.answer
-    assert answer is not None
     if sketch.labeled_class == "negative" and prior.labeled_class == "positive":
         raise UsageError(
             "the prior takes labeled rows as positives, but in these scores they are negatives: "
@@ -349,9 +292,9 @@ def shares_for(prior: Prior, sketch: Sketch) -> tuple[Sketch, Shares, tuple[Noti
         )
     if sketch.labeled_class != prior.labeled_class:
         sketch = replace(sketch, labeled_class=prior.labeled_class)
-    pairs = [(answer.alpha, answer.beta)]
+    pairs = [prior.estimated]
     if prior.method != STATED:
-        pairs += answer.draws or _draw_from_intervals(answer, prior.seed)
+        pairs += prior.draws or _draw_from_intervals(prior)
     if prior.labeled_class == "negative":
         pairs = [(alpha, 1 - beta) for alpha, beta in pairs]
     shares = Shares(*pairs[0], draws=tuple(pairs[1:]))
@@ -377,19 +320,27 @@ def _list_sizes(sizes: tuple[int | None, int | None, int]) -> str:
     return f"{labeled} labeled, {unlabeled} unlabeled{known}"
 
 
-def _draw_from_intervals(answer: Estimate, seed: int) -> list[tuple[float, float]]:
+def _draw_from_intervals(prior: Prior) -> list[tuple[float, float]]:
     """Pairs of α and β that vary as the intervals say, for a document without draws."""
-    if answer.alpha_ci is None and answer.beta_ci is None:
+    if prior.alpha_ci is None and prior.beta_ci is None:
         return []
-    rng = np.random.default_rng([seed, 3])
+    rng = np.random.default_rng([prior.seed, 3])
 
-    def draw(value: float, interval: Interval | None) -> FloatArray:
+    def draw(value: float, interval: Interval | None) -> list[float]:
         z = rng.normal(size=DRAWS) / 1.96
         low, high = interval or (value, value)
-        return np.clip(value + z * np.where(z > 0, high - value, value - low), 0, 1)
+        return np.clip(value + z * np.where(z > 0, high - value, value - low), 0, 1).tolist()
 
-    alphas, betas = draw(answer.alpha, answer.alpha_ci), draw(answer.beta, answer.beta_ci)
-    return list(zip(alphas.tolist(), betas.tolist(), strict=True))
+    alpha, beta = prior.estimated
+    return list(zip(draw(alpha, prior.alpha_ci), draw(beta, prior.beta_ci), strict=True))
+
+
+def effective_purity(purity: float, auc: float) -> float:
+    """The purity of the top to assume: less than stated if the scores separate little.
+
+    `auc` is that of labeled against unlabeled rows, with the labeled class on top.
+    """
+    return purity * float(np.clip((auc - 0.5) / (FULL_AUC - 0.5), 0, 1))
 
 
 # ---- In words, for the terminal and the report
@@ -419,13 +370,12 @@ TERMINAL = Wording("alpha", "beta", decimals)
 
 def summarize_prior(prior: Prior) -> list[str]:
     """The answer in a few lines of text; with several methods, also a small table."""
-    answer = prior.answer
-    if answer is None:
+    if prior.alpha is None or prior.beta is None:
         return ["alpha  not estimated", "beta   not estimated"]
     rows = "rows of the population" if prior.n_unlabeled == 0 else "unlabeled rows"
     lines = [
-        f"alpha  {with_interval(answer.alpha, answer.alpha_ci)}  of the {rows} are positive",
-        f"beta   {with_interval(answer.beta, answer.beta_ci)}  of the labeled rows are "
+        f"alpha  {with_interval(prior.alpha, prior.alpha_ci)}  of the {rows} are positive",
+        f"beta   {with_interval(prior.beta, prior.beta_ci)}  of the labeled rows are "
         f"{prior.labeled_class}",
         *(f"{name:<7}{text}" for name, text in certainty(prior).items()),
     ]

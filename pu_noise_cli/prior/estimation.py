@@ -97,7 +97,7 @@ def run_methods(
         )
     scores = sketch
     if sketch.labeled_class == "negative":
-        sketch = replace(sketch.mirrored(), labeled_class="negative")
+        sketch = _labeled_class_on_top(sketch, "negative")
         settings = replace(settings, alpha_between=_mirror(settings.alpha_between))
         samples = samples and replace(samples, labeled_class="negative")
     estimates = {
@@ -123,11 +123,10 @@ def conclude(
     negatives = sketch.labeled_class == "negative"
     shown = {name: _turn(e) if negatives else e for name, e in estimates.items()}
     answer, answer_shown = estimates[estimation.method], shown[estimation.method]
+    tested = estimates.get(TESTING_METHOD, answer)  # its warnings about the labels always count
     case = Case(sketch, answer, estimates, estimation.learned, answer_shown, estimation.scores)
-    two_sets = sketch.without_negatives()
-    alpha_limit, beta_limit = limits(two_sets)
-    alpha_max = alpha_limit if answer.representative else None
-    curves_of = estimates.get(CURVE_METHOD) or ESTIMATORS[CURVE_METHOD].estimate(two_sets, settings)
+    alpha_max, beta_min = limits(sketch)
+    curves = (estimates.get(CURVE_METHOD) or _alphamax(sketch, settings)).curves
     return Prior(
         method=estimation.method,
         seed=settings.seed,
@@ -136,9 +135,9 @@ def conclude(
         n_unlabeled=sketch.n_unlabeled,
         n_negatives=sketch.n_negative or None,
         n_verdicts=estimation.n_verdicts,
-        alpha_max=None if negatives else alpha_max,
-        alpha_min=1 - alpha_max if negatives and alpha_max is not None else None,
-        beta_min=beta_limit,
+        alpha_max=alpha_max if answer.representative and not negatives else None,
+        alpha_min=1 - alpha_max if answer.representative and negatives else None,
+        beta_min=beta_min,
         assumed=answer_shown.assumed,
         audit=estimation.audit,
         auc_pu=sketch.auc,
@@ -148,7 +147,8 @@ def conclude(
             *notices,
             *diagnose(case),
             *_unused_negatives(sketch, estimation.method),
-            *_method_notices(answer, estimates),
+            *answer.notices,
+            *(tested.notices if tested is not answer else ()),
         ),
         estimates=tuple(
             MethodEstimate(method=name, converged=e.converged, **_fractions(e))
@@ -160,7 +160,7 @@ def conclude(
                 proportion=tuple(curve.proportion.tolist()),
                 log_likelihood=tuple(curve.log_likelihood.tolist()),
             )
-            for name, curve in curves_of.curves.items()
+            for name, curve in curves.items()
         }
         or None,
         **_fractions(answer_shown),
@@ -183,11 +183,10 @@ def stated_prior(
     learned: bool = False,
 ) -> Prior:
     """Complete a prior that the user states, with what the scores of the rows say."""
-    answer, auc_pu, auc = prior.answer, None, None
-    assert answer is not None
+    auc_pu, auc = None, None
     if sketch.n_unlabeled:
         auc_pu = 1 - sketch.auc if prior.labeled_class == "negative" else sketch.auc
-        auc = corrected_auc(auc_pu, answer.alpha, answer.beta, prior.labeled_class)
+        auc = corrected_auc(auc_pu, *prior.estimated, prior.labeled_class)
     return msgspec.structs.replace(
         prior,
         seed=seed,
@@ -197,34 +196,43 @@ def stated_prior(
         auc_pu=auc_pu,
         auc=auc,
         sample=sample,
-        notices=(
-            *notices,
-            *missing_scores(sketch.missing),
-            *check_stated(sketch, prior, learned),
-        ),
+        notices=(*notices, *missing_scores(sketch.missing), *check_stated(sketch, prior, learned)),
     )
 
 
 def check_stated(sketch: Sketch, prior: Prior, learned: bool = False) -> tuple[Notice, ...]:
     """The warning that the score is reversed, for α and β that the user states."""
-    answer = prior.answer
-    assert answer is not None
-    if prior.labeled_class == "negative":
-        sketch, answer = replace(sketch.mirrored(), labeled_class="negative"), _turn(answer)
-    return diagnose_direction(Case(sketch, answer, learned=learned))
+    sketch = _labeled_class_on_top(sketch, prior.labeled_class)
+    return diagnose_direction(Case(sketch, Estimate(*prior.estimated), learned=learned))
+
+
+def elbows(prior: Prior, sketch: Sketch) -> dict[str, float | None]:
+    """AlphaMax's own α⁺ and β⁺ for the curves of a prior: as estimated, or from the scores.
+
+    Empty if they are the answer, and if the curves are those of other rows.
+    """
+    if not prior.curves or prior.method == CURVE_METHOD:
+        return {}
+    if prior.labeled_class == "positive":
+        for estimate in prior.estimates:
+            if estimate.method == CURVE_METHOD:
+                return {"alpha_plus": estimate.alpha_plus, "beta_plus": estimate.beta_plus}
+    if (prior.n_labeled, prior.n_unlabeled) != (sketch.n_labeled, sketch.n_unlabeled):
+        return {}
+    alphamax = _alphamax(_labeled_class_on_top(sketch, prior.labeled_class), Settings())
+    return {"alpha_plus": alphamax.alpha_plus, "beta_plus": alphamax.beta_plus}
 
 
 def failed_prior(method: str, seed: int, error: Exception, sample: str | None) -> Prior:
     """The prior to write if estimation or its input failed and a file is wanted all the same."""
     code = "bad-input" if isinstance(error, InputError) else "estimation-failed"
-    notice = Notice(code, printable(str(error)))
     return Prior(
         method=answering_method(method),
         seed=seed,
         alpha=None,
         beta=None,
         sample=sample,
-        notices=(notice,),
+        notices=(Notice(code, printable(str(error))),),
     )
 
 
@@ -257,6 +265,19 @@ def corrected_auc(
     """
     excess = beta - (1 - alpha if labeled_class == "negative" else alpha)
     return float(np.clip(0.5 + (auc_pu - 0.5) / excess, 0, 1)) if excess > 0 else None
+
+
+def _labeled_class_on_top(sketch: Sketch, labeled_class: LabeledClass) -> Sketch:
+    """The scores, mirrored if the labeled rows are negatives."""
+    if labeled_class == "positive":
+        return sketch
+    return replace(sketch.mirrored(), labeled_class="negative")
+
+
+def _alphamax(sketch: Sketch, settings: Settings) -> Estimate:
+    """The estimate that has the curves, from labeled and unlabeled rows."""
+    two_sets = sketch.without_negatives() if sketch.n_negative else sketch
+    return ESTIMATORS[CURVE_METHOD].estimate(two_sets, settings)
 
 
 def _mirror(interval: Interval | None) -> Interval | None:
@@ -294,12 +315,6 @@ def _unused_negatives(sketch: Sketch, method: str) -> tuple[Notice, ...]:
     return (Notice("negatives-not-used", message),)
 
 
-def _method_notices(answer: Estimate, estimates: Mapping[str, Estimate]) -> tuple[Notice, ...]:
-    """The warnings of the answering method, and of the one that tests the labels."""
-    tested = estimates.get(TESTING_METHOD, answer)
-    return answer.notices if tested is answer else (*answer.notices, *tested.notices)
-
-
 def _select(method: str, samples: Samples | None, best_only: bool) -> Sequence[Estimator]:
     """The estimators of a method that can be run on what there is."""
     available = {"scores": True, "features": samples is not None, "best scores": best_only}
@@ -320,7 +335,7 @@ def _with_intervals(
     estimator: Estimator, sketch: Sketch, samples: Samples | None, settings: Settings
 ) -> Estimate:
     """The estimate, with percentile intervals over bootstrap samples if it has none itself."""
-    if not estimator.negatives:
+    if sketch.n_negative and not estimator.negatives:
         sketch = sketch.without_negatives()
     data = samples if estimator.needs == "features" else sketch
     estimate = estimator.estimate(data, settings)

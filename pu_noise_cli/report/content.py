@@ -18,10 +18,18 @@ from ..numerics import FloatArray, IntArray, mid_ranks, relative_mid_ranks
 from ..posterior.calibration import Calibration, corrected_auc, posterior_at
 from ..posterior.groups import Groups
 from ..posterior.table import DoubtfulRow
-from ..prior.auto import effective_purity
-from ..prior.base import ESTIMATORS, Interval, Settings
-from ..prior.document import LITTLE, STATED, Prior, Wording, certainty, is_contradicted, lower_end
-from ..prior.estimation import CURVE_METHOD
+from ..prior.base import Interval
+from ..prior.document import (
+    LITTLE,
+    STATED,
+    Prior,
+    Wording,
+    certainty,
+    effective_purity,
+    is_contradicted,
+    lower_end,
+)
+from ..prior.estimation import elbows
 from ..score.sketch import Sketch
 from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED
 from ..tables.writing import InputFile, Provenance
@@ -424,12 +432,9 @@ def _sensitivity(prior: Prior, calibration: Calibration) -> Sensitivity | None:
     assumed = prior.assumed
     if assumed is None or not prior.draws or not calibration.shares.from_these_rows:
         return None
-    sketch = calibration.sketch
-    if sketch.labeled_class == "negative":
-        sketch = sketch.mirrored()
     # where scores separate little, less is assumed than is stated
     by_purity = {
-        effective_purity(purity, sketch): (lower_end((low, high)), high)
+        effective_purity(purity, prior.auc_pu or 0.5): (lower_end((low, high)), high)
         for purity, low, high in assumed.sensitivity
     }
     if len(by_purity) < MIN_PURITIES:
@@ -448,7 +453,7 @@ def _sensitivity(prior: Prior, calibration: Calibration) -> Sensitivity | None:
 
 def _likelihoods(prior: Prior, sketch: Sketch) -> tuple[Likelihood, ...]:
     likelihoods = []
-    elbow = _elbow(prior, sketch)
+    own = elbows(prior, sketch)
     for name in ("alpha_plus", "beta_plus"):
         curve = (prior.curves or {}).get(name)
         if curve is None or not curve.proportion:
@@ -456,22 +461,8 @@ def _likelihoods(prior: Prior, sketch: Sketch) -> tuple[Likelihood, ...]:
         order = np.argsort(curve.proportion, kind="stable")
         order = order[:: -(-len(order) // MAX_LIKELIHOOD_POINTS)]
         x, y = (np.array(values)[order] for values in (curve.proportion, curve.log_likelihood))
-        own = getattr(elbow, name, None)
-        likelihoods.append(Likelihood(name, x, y, getattr(prior, name), own))
+        likelihoods.append(Likelihood(name, x, y, getattr(prior, name), own.get(name)))
     return tuple(likelihoods)
-
-
-def _elbow(prior: Prior, sketch: Sketch) -> Any:
-    """AlphaMax's own α⁺ and β⁺, unless they are the answer: as estimated, or from the scores."""
-    if not prior.curves or prior.method == CURVE_METHOD:
-        return None
-    if sketch.labeled_class == "negative":  # the curves are those of the labeled class
-        sketch = sketch.mirrored()
-    elif estimates := [one for one in prior.estimates if one.method == CURVE_METHOD]:
-        return estimates[0]
-    if (prior.n_labeled, prior.n_unlabeled) != (sketch.n_labeled, sketch.n_unlabeled):
-        return None  # the curves are those of other rows
-    return ESTIMATORS[CURVE_METHOD].estimate(sketch.without_negatives(), Settings())
 
 
 # ---- The score
