@@ -324,7 +324,7 @@ def test_columns_of_the_tables_stand_beside_the_rows(punoise, frames, tables, tm
     assert "--keep-columns" in punoise(*audit, *tables, expect=2).err
     swapped = ("--labeled", tables[1], "--unlabeled", tables[1], "--keep-columns", "b")
     assert "fewer" in punoise(*audit, *swapped, expect=3).err
-    assert "of its own" in punoise(*audit, "--keep-columns", "score", expect=2).err
+    assert "'score'" in punoise(*audit, "--keep-columns", "score", expect=2).err
 
 
 def test_verdicts_need_scores_and_the_default_method(drawn, punoise, scores, tables):
@@ -332,7 +332,7 @@ def test_verdicts_need_scores_and_the_default_method(drawn, punoise, scores, tab
     verdicts = ("--verdicts", path)
     assert "--scores" in punoise("estimate-prior", *tables, *verdicts, expect=2).err
     source = ("estimate-prior", "--scores", scores, *verdicts)
-    assert "--method auto" in punoise(*source, "--method", "msgmm", expect=2).err
+    assert "--method" in punoise(*source, "--method", "msgmm", expect=2).err
     assert "--beta" in punoise(*source, "--beta", 0.9, expect=2).err
 
 
