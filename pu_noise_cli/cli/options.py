@@ -128,6 +128,7 @@ def _value_type(entry: Definition) -> dict[str, Any]:
         "text": {},
         "texts": {"multiple": True},
         "flag": {"is_flag": True},
+        "switch": {"default": None},  # on, off or neither
         "file": {"type": FileName()},
         "files": {"type": FileName(), "multiple": True},
         "output": {"type": FileName()},
