@@ -164,6 +164,8 @@ def _parameter(name: str, entry: Definition) -> click.Parameter:
             "show_default": not computed,
         }
     flags = entry.get("flag", option(name)).split()
+    if "/" in flags[0]:  # neither yes nor no
+        settings["default"] = None
     kind = entry.get("kind", "text")
     heading = entry.get("heading") or KIND_HEADINGS.get(kind, HEADINGS[-1])
     return Parameter([*flags, name], heading=heading, help=entry.get("help", ""), **settings)
