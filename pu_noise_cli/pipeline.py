@@ -51,7 +51,7 @@ from .report.page import render
 from .scale.engine import Engine, check_sharded_target
 from .score.classifiers import CLASSIFIERS
 from .score.model import HonestScorer, StoredModel, save_model
-from .score.scores import RowTally, Scores, Tally, TallyScores, WriteScores
+from .score.scores import RowTally, Tally, TallyScores, WriteScores, column_notices, open_scores
 from .score.sketch import Sketch
 from .score.sketch import read_sketches as merge_sketch_files
 from .score.training import ScoreSettings as ScoreSettings
@@ -273,7 +273,7 @@ def score_rows(
     return ScoredRows(
         tally.sketch,
         rows,
-        None if out is None else Scores.open(out).rows,
+        None if out is None else open_scores(out),
         matches,
         notices,
         trained,
@@ -297,12 +297,12 @@ def read_scores(
     name: str, engine: Engine, labeled_are: str | None = None, group_column: str | None = None
 ) -> ScoredRows:
     """The rows of a SCORES file, and the sketch of their scores."""
-    scores = Scores.open(name, group_column=group_column)
-    tally = engine.gather(TallyScores(_tally(scores.rows)), scores.rows, "sketch")
+    rows = open_scores(name, group_column=group_column)
+    tally = engine.gather(TallyScores(_tally(rows)), rows, "sketch")
     check_sizes(name, tally.sketch.counts.sum(0), tally.sketch.missing)
     sketch = with_labels(tally.sketch, labeled_are)
     matches = getattr(tally, "matches", None)
-    return ScoredRows(sketch, scores.rows, scores.rows, matches, scores.notices)
+    return ScoredRows(sketch, rows, rows, matches, column_notices(rows))
 
 
 def read_sketches(names: Sequence[str], labeled_are: str | None = None) -> ScoredRows:
@@ -367,9 +367,9 @@ def estimate(
         return conclude(estimation, **about)
 
 
-def _scores_of(scored: ScoredRows) -> Scores:
+def _scores_of(scored: ScoredRows) -> Rows:
     assert scored.scores is not None  # a sketch has no rows
-    return Scores(scored.scores)
+    return scored.scores
 
 
 def _estimation_settings(scored: ScoredRows, wanted: PriorSettings) -> tuple[str, Settings]:
@@ -591,7 +591,7 @@ def _run(job: Run, rows: Rows, engine: Engine, stage: Stage) -> RunResult:
     write_json(str(folder / "prior.json"), prior.to_json())
     found = posteriors(scored, prior, job.wanted, engine, bounded=True, estimation=job.prior)
     out = f"{tables}/posterior{suffix}"
-    written = engine.write(found.step, _scores_of(scored).rows, "posterior", out)
+    written = engine.write(found.step, _scores_of(scored), "posterior", out)
     if found.levels:
         engine.call("roll up", write_levels, rows, found.levels, str(folder))
     if found.by_group is not None:

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pu_noise_cli import __version__
-from pu_noise_cli.score.scores import Scores
+from pu_noise_cli.score.scores import open_scores
 from pu_noise_cli.tables.simulate import simulate
 
 FAST = ("--classifier", "logistic")
@@ -160,7 +160,7 @@ def test_every_row_comes_out_once_in_order(punoise, tmp_path, drawn, suffix):
         *("transform", "--table", tmp_path / "in.parquet", "--label-column", "s"),
         *("--id-column", "name", "--score-column", "x", "--out", out),
     )
-    (table,) = Scores.open(str(out)).rows.tables
+    (table,) = open_scores(str(out)).tables
     found = pa.Table.from_batches(b.rows for b in table.batches(["id", "set", "score"]))
     assert found["id"].to_pylist() == ids
     assert [word == "labeled" for word in found["set"].to_pylist()] == labeled

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..numerics import FloatArray, IntArray
 from ..posterior.calibration import Calibration
-from ..score.scores import Scores
+from ..score.scores import score_chunks
 from ..score.sketch import Sketch
 from ..score.training import priorities
 from ..tables.reading import Batch, Table, open_table
@@ -130,7 +130,7 @@ class Drawing:
 
 
 def draw_rows(
-    scored: Scores,
+    rows: Rows,
     sketch: Sketch,
     by_set: tuple[Design, Design],
     wanted: tuple[int, int],
@@ -152,10 +152,10 @@ def draw_rows(
     ]
     drawing = Drawing(np.concatenate(sizes), earlier, seed)
     offset = len(by_set[0].due)
-    for chunk, scores in scored.chunks([*scored.rows.id_columns, "score"]):
+    for chunk, scores in score_chunks(rows, rows.id_columns):
         cells = sketch.cell_index(scores)
         ours, theirs = by_set[1].stratum[cells] + offset, by_set[0].stratum[cells]
-        drawing.add(scored.rows, chunk, scores, np.where(chunk.labeled, ours, theirs))
+        drawing.add(rows, chunk, scores, np.where(chunk.labeled, ours, theirs))
     found: list[tuple[Any, ...]] = []
     for number, kept in enumerate(drawing.kept):
         labeled = number >= offset
@@ -166,17 +166,17 @@ def draw_rows(
             values = (*row.id, SETS[labeled], row.score, float(design.posterior[cell]))
             found.append((*values, stratum + 1, weight, "", row.row + 1))
     if not found:
-        raise InputError(f"{scored.name}: all rows were drawn before")
+        raise InputError(f"{rows.tables[0].name}: all rows were drawn before")
     found.sort(key=lambda row: row[-1])
-    names = (*scored.rows.id_names, *COLUMNS)
+    names = (*rows.id_names, *COLUMNS)
     return pa.table(dict(zip(names, map(pa.array, zip(*found, strict=True)), strict=True)))
 
 
 def earlier_rows(
-    names: Sequence[str], scored: Scores, sketch: Sketch, by_set: tuple[Design, Design]
+    names: Sequence[str], rows: Rows, sketch: Sketch, by_set: tuple[Design, Design]
 ) -> tuple[IntArray, tuple[IntArray, IntArray]]:
     """The places in SCORES of rows that were drawn before, and how many of each stratum."""
-    found = read_audits(names, scored, sketch) if names else None
+    found = read_audits(names, rows, sketch) if names else None
     taken = []
     for labeled, design in enumerate(by_set):
         counts = found.counts[labeled] if found else None
@@ -186,8 +186,8 @@ def earlier_rows(
             )
         mine = [v.stratum for v in found.drawn if v.labeled == bool(labeled)] if found else []
         taken.append(np.bincount(np.array(mine, np.int64), minlength=len(design.due)))
-    rows = found.rows if found else np.empty(0, np.int64)
-    return rows, (taken[0], taken[1])
+    places = found.rows if found else np.empty(0, np.int64)
+    return places, (taken[0], taken[1])
 
 
 def kept_columns(tables: Sequence[Table], columns: Sequence[str], rows: IntArray) -> pa.Table:
@@ -212,16 +212,16 @@ def kept_columns(tables: Sequence[Table], columns: Sequence[str], rows: IntArray
 # ---- Reading
 
 
-def read_audits(names: Sequence[str], scored: Scores, sketch: Sketch) -> Audit:
+def read_audits(names: Sequence[str], rows: Rows, sketch: Sketch) -> Audit:
     """The audits of some scores, added up; each row must be there, and counts once."""
     if len({os.path.realpath(name) for name in names}) < len(names):
         raise UsageError("an audit is named twice")
-    parts = [_read(name, scored.rows.id_names) for name in names]
+    parts = [_read(name, rows.id_names) for name in names]
     every = [verdict for part in parts for verdict in part]
     if not every:
         raise InputError(f"{names[0]}: holds no rows")
     counted: dict[int, Verdict] = {}
-    for row, verdict in zip(_places(every, scored), every, strict=True):
+    for row, verdict in zip(_places(every, rows), every, strict=True):
         other = counted.setdefault(row, verdict)
         if other.positive is None:
             counted[row] = verdict
@@ -230,8 +230,8 @@ def read_audits(names: Sequence[str], scored: Scores, sketch: Sketch) -> Audit:
     places = {verdict.place for verdict in counted.values()}
     sizes = (sketch.n_unlabeled, sketch.n_labeled)
     found = [_counts(names, parts, places, labeled, sizes[labeled]) for labeled in (False, True)]
-    rows = np.array(list(counted), np.int64)
-    return Audit(tuple(counted.values()), rows, (found[0], found[1]))
+    row_numbers = np.array(list(counted), np.int64)
+    return Audit(tuple(counted.values()), row_numbers, (found[0], found[1]))
 
 
 def _read(name: str, ids: Sequence[str]) -> list[Verdict]:
@@ -284,17 +284,17 @@ def _verdict(chunk: Chunk, i: int, row: dict[str, str]) -> Verdict:
     )
 
 
-def _places(verdicts: Sequence[Verdict], scored: Scores) -> list[int]:
+def _places(verdicts: Sequence[Verdict], rows: Rows) -> list[int]:
     """The place of each row in SCORES: by its id, and where that is repeated by its number."""
     wanted = pa.array(sorted({verdict.id for verdict in verdicts}), pa.string())
     found: dict[tuple[str, bool], list[int]] = {}
-    for chunk, _ in scored.chunks([*scored.rows.id_columns, "score"]):
-        ids = pc.utf8_trim_whitespace(scored.rows.ids(chunk))
+    for chunk, _ in score_chunks(rows, rows.id_columns):
+        ids = pc.utf8_trim_whitespace(rows.ids(chunk))
         drawable = chunk.sets != NEGATIVE
         for i in np.flatnonzero(np.asarray(pc.is_in(ids, wanted)) & drawable):
             key = ids[int(i)].as_py(), bool(chunk.labeled[i])
             found.setdefault(key, []).append(chunk.first_row + int(i))
-    return [_place(verdict, found, scored.name) for verdict in verdicts]
+    return [_place(verdict, found, rows.tables[0].name) for verdict in verdicts]
 
 
 def _place(verdict: Verdict, found: dict[tuple[str, bool], list[int]], name: str) -> int:

@@ -31,7 +31,6 @@ def audit(options: Options, console: Console) -> None:
     from .. import pipeline
     from ..audit.design import SAMPLE_SIZES, check_no_verdicts, designs, draw_rows, earlier_rows
     from ..prior.document import read_prior
-    from ..score.scores import Scores
     from ..tables.writing import check_table_target, write_table
 
     check_table_target(options.out)
@@ -48,10 +47,10 @@ def audit(options: Options, console: Console) -> None:
         raise InputError(f"{options.scores}: has no unlabeled rows to verify")
     if options.unlabeled is not None and (options.negatives is None) != (sketch.n_negative == 0):
         raise UsageError("scores with known negatives need --negatives, and vice versa")
-    calibration, scores = pipeline.calibrate_scores(scored, prior), Scores(scored.rows)
+    calibration = pipeline.calibrate_scores(scored, prior)
     by_set = designs(calibration)
-    earlier, taken = earlier_rows(options.verdicts, scores, sketch, by_set)
-    drawn = draw_rows(scores, sketch, by_set, wanted, taken, earlier, options.seed)
+    earlier, taken = earlier_rows(options.verdicts, scored.rows, sketch, by_set)
+    drawn = draw_rows(scored.rows, sketch, by_set, wanted, taken, earlier, options.seed)
     drawn = _with_columns(drawn, tables, options.keep_columns or scored.rows.kept)
     write_table(options.out, drawn.combine_chunks().to_batches()[0])
     for name, rows, design in zip(("alpha", "beta"), wanted, by_set, strict=True):

@@ -28,7 +28,7 @@ def posterior(options: Options, console: Console) -> None:
     from .. import pipeline
     from ..posterior.groups import check_by
     from ..prior.checks import missing_scores
-    from ..score.scores import Scores
+    from ..score.scores import open_scores
     from ..tables.writing import check_table_target
 
     if options.by is not None and options.groups is None and (options.model or options.sketch):
@@ -38,7 +38,7 @@ def posterior(options: Options, console: Console) -> None:
     if options.thresholds is not None:
         _check_thresholds_target(options.thresholds)
     with_set = None if options.sketch is not None else options.model is None
-    rows = Scores.open(options.scores, with_set, options.group_column).rows
+    rows = open_scores(options.scores, with_set, options.group_column)
     check_table_out(options, rows)
     if options.by is not None:
         check_by(rows, options.by)

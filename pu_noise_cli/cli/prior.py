@@ -95,12 +95,12 @@ def sketch(options: Options, console: Console) -> None:
     punoise sketch --scores scores/1.parquet --out 1.sketch
     punoise estimate-prior --sketch 1.sketch 2.sketch 3.sketch --out prior.json
     """
-    from ..score.scores import Scores, TallyScores
+    from ..score.scores import TallyScores, open_scores
     from ..score.sketch import write_sketch
     from ..tables.writing import check_target
 
     check_target(options.out)
-    rows = Scores.open(options.scores).rows
+    rows = open_scores(options.scores)
     with options.engine(console) as engine:
         write_sketch(engine.gather(TallyScores(), rows, "sketch").sketch, options.out)
 

@@ -67,7 +67,7 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> Page:
     from ..posterior.table import DoubtfulRows
     from ..prior.document import read_prior
     from ..report.page import render, sample_charts
-    from ..score.scores import Scores
+    from ..score.scores import score_chunks
     from ..tables.files import read_document
     from ..tables.writing import InputFile, Provenance, check_same_run
 
@@ -81,8 +81,8 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> Page:
     scored = pipeline.read_scores(options.scores, engine)
     found = pipeline.posteriors(scored, prior, wanted, engine, bounded=True)
     assert scored.rows is not None
-    scores, doubtful = Scores(scored.rows), DoubtfulRows(label_sign=found.calibration.label_sign)
-    for chunk, values in scores.chunks([*scored.rows.id_columns, "score"]):
+    doubtful = DoubtfulRows(label_sign=found.calibration.label_sign)
+    for chunk, values in score_chunks(scored.rows, scored.rows.id_columns):
         doubtful.add(scored.rows.ids(chunk), values, chunk.labeled, chunk.first_row)
     shards = scored.rows.tables[0].shards
     sources = [InputFile("", shard.name, shard.sha256()) for shard in shards]

@@ -32,7 +32,7 @@ from ..numerics import (
 from ..prior.base import SMALLEST, Shares
 from ..scale.engine import Job, RowsDone
 from ..score.model import HonestScorer
-from ..score.scores import Scores
+from ..score.scores import score_chunks
 from ..score.sketch import Sketch
 from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, Chunk, Rows, SetArray
 
@@ -716,7 +716,7 @@ def scored_chunks(
     """Chunks with their scores: of a table that the scorer scores, else of SCORES."""
     if scorer is not None:
         return scorer.score_all(rows, threads)
-    return Scores(rows).chunks([*columns, "score"])
+    return score_chunks(rows, columns)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import EstimationError
 from ..numerics import BoolArray, FloatArray, IntArray
 from ..scale.engine import Job, RowsDone
-from ..score.scores import Scores, job_writer, scores_batch, scores_schema
+from ..score.scores import job_writer, score_chunks, scores_batch, scores_schema
 from ..score.sketch import Sketch, has_gaps
 from ..tables.rows import Chunk, Rows
 from .calibration import Bounds, Calibration, shift_prior
@@ -158,19 +158,19 @@ class WritePosteriors:
         return digest.hexdigest()
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> PosteriorRows:
-        scored = Scores(job.part)
+        with_set = job.part.label_column is not None
         doubtful = DoubtfulRows(label_sign=self.label_sign)
         counts = PosteriorRows(np.zeros(len(self.sketch.edges), np.int64), doubtful)
         if job.is_done:
-            for chunk, scores in scored.chunks([*self.read_again(job.part), "score"]):
+            for chunk, scores in score_chunks(job.part, self.read_again(job.part)):
                 self.count(counts, job.part, chunk, scores)
                 done(len(scores))
             return counts
-        names = [name for name in self.columns if scored.with_set or name not in LABELED_ONLY]
+        names = [name for name in self.columns if with_set or name not in LABELED_ONLY]
         fields = [pa.field(name, pa.array(self.columns[name][:0]).type) for name in names]
-        schema = scores_schema(job.part, scored.with_set, fields)
+        schema = scores_schema(job.part, with_set, fields)
         with job_writer(job, schema) as write:
-            for chunk, scores in scored.chunks([*job.part.carried, "score"]):
+            for chunk, scores in score_chunks(job.part, job.part.carried):
                 arrays = self.arrays(names, chunk, scores)
                 write(scores_batch(job.part, chunk, scores, schema, arrays))
                 self.count(counts, job.part, chunk, scores)

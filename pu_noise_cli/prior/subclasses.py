@@ -20,7 +20,7 @@ from ..notices import Notice
 from ..numerics import BoolArray, FloatArray, IntArray
 from ..score.classifiers import Training
 from ..score.model import fit_scaling
-from ..score.networks import networks
+from ..score.networks import train_networks
 from ..score.sketch import Sketch
 from .auto import ALPHA, DRAWS, LEVEL, Belief, Evidence, auto, believe
 from .base import Estimate, Samples, Settings, register
@@ -203,7 +203,9 @@ def _tables(samples: Samples, settings: Settings, rng: np.random.Generator) -> T
     scores = np.full(len(rows), 0.5)
     if min(map(len, parts)) > 1:
         training = Training(rows, labeled)
-        fit = networks(training, seed=settings.seed, threads=1, progress=lambda fraction: None)
+        fit = train_networks(
+            training, seed=settings.seed, threads=1, progress=lambda fraction: None
+        )
         scores = np.clip(fit.scores, 1e-4, 1 - 1e-4)
     ratio = scores / (1 - scores)  # both samples have the same weight in training
     sketch = Sketch.from_rows(scores, labeled, samples.labeled_class)

@@ -19,7 +19,7 @@ from ..notices import Notice
 from ..numerics import BoolArray, FloatArray, IntArray, expit, hash_texts, logit
 from ..posterior.calibration import Calibration
 from ..prior.base import Estimate, Interval, Settings, register
-from ..score.scores import RowTally, Scored
+from ..score.scores import Scored
 from ..score.sketch import Sketch
 from ..tables.reading import Table
 from ..tables.rows import FILE, Chunk, Rows
@@ -141,11 +141,6 @@ class MatchTally:
 def _hashes(texts: pa.Array) -> HashArray:
     coded = texts.dictionary_encode()
     return hash_texts(coded.dictionary.to_pylist())[np.asarray(coded.indices)]
-
-
-def tally_for(rows: Rows) -> type[RowTally] | type[MatchTally]:
-    """What sums up rows: of matches, only the best of each spectrum counts."""
-    return MatchTally if rows.keys else RowTally
 
 
 # ---- Whether decoys score as wrong targets do

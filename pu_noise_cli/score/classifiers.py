@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, factorial
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,31 +72,34 @@ class Fit:
 class Train(Protocol):
     """Trains a model; the same seed gives the same bytes for any number of threads."""
 
-    def __call__(
-        self, training: Training, *, seed: int, threads: int, progress: ShareDone
-    ) -> Fit: ...
+    def __call__(self, training: Training, seed: int, threads: int, progress: ShareDone) -> Fit: ...
 
 
 @dataclass(frozen=True)
 class Classifier:
-    """A named way to separate labeled from unlabeled rows, and the type of its models."""
+    """A way to separate labeled from unlabeled rows, and the type of its models."""
 
-    name: str
     train: Train
     model: type[Model]
 
 
 CLASSIFIERS: dict[str, Classifier] = {}
+AnyTrain = TypeVar("AnyTrain", bound=Train)
 
 
-def register(name: str, model: type[Model]) -> Callable[[Train], Train]:
+def register(name: str, model: type[Model]) -> Callable[[AnyTrain], AnyTrain]:
     """Register a training function under a name."""
 
-    def enter(function: Train) -> Train:
-        CLASSIFIERS[name] = Classifier(name, function, model)
+    def enter(function: AnyTrain) -> AnyTrain:
+        CLASSIFIERS[name] = Classifier(function, model)
         return function
 
     return enter
+
+
+def progress_of(progress: ShareDone, part: int, parts: int) -> ShareDone:
+    """Reports the progress of one of several equal parts as that of the whole."""
+    return lambda fraction: progress((part + fraction) / parts)
 
 
 # ---- Folds and bootstraps that never split a group
@@ -194,7 +197,7 @@ class Linear:
 
 
 @register("logistic", Linear)
-def logistic(training: Training, *, seed: int, threads: int, progress: ShareDone) -> Fit:
+def logistic(training: Training, seed: int, threads: int, progress: ShareDone) -> Fit:
     """L2 logistic regression out of fold; the model has the folds' mean coefficients."""
     from sklearn.linear_model import LogisticRegression
 
@@ -250,20 +253,22 @@ class Chosen:
 
 
 @register("standard", Chosen)
-def standard(training: Training, *, seed: int, threads: int, progress: ShareDone) -> Fit:
+def standard(training: Training, seed: int, threads: int, progress: ShareDone) -> Fit:
     """Networks; with few labeled rows, logistic regression if its log-loss on unseen rows is lower.
 
     Means of several classifiers were tried too, and were no better.
     """
     kinds = CANDIDATES if training.labeled.sum() <= FEW_LABELED else CANDIDATES[:1]
-    fits = {}
-    for done, kind in enumerate(kinds):
-
-        def part(fraction: float, done: int = done) -> None:
-            progress((done + fraction) / len(kinds))
-
-        fits[kind] = CLASSIFIERS[kind].train(training, seed=seed, threads=threads, progress=part)
-    best = min(fits, key=lambda kind: log_loss(fits[kind].scores, training.labeled))
+    best = kinds[0]
+    if len(kinds) == 1:
+        fits = {best: CLASSIFIERS[best].train(training, seed, threads, progress)}
+    else:
+        parts = [progress_of(progress, i, len(kinds)) for i in range(len(kinds))]
+        fits = {
+            kind: CLASSIFIERS[kind].train(training, seed, threads, part)
+            for kind, part in zip(kinds, parts, strict=True)
+        }
+        best = min(fits, key=lambda kind: log_loss(fits[kind].scores, training.labeled))
     return Fit(Chosen(best, fits[best].model), fits[best].scores)
 
 

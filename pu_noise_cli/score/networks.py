@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..numerics import Matrix
 from ..scale.engine import ShareDone, by_chunks, chunks, in_threads
 from ..tables.files import Arrays
-from .classifiers import Fit, Training, Units, check_weights, register
+from .classifiers import Fit, Training, Units, check_weights, progress_of, register
 
 Vector = NDArray[np.float32]
 Rows = NDArray[np.intp]
@@ -271,21 +271,14 @@ def _log_loss(logit: Vector, labeled: NDArray[np.bool_]) -> float:
 
 
 @register("networks", BaggedNetworks)
-def networks(training: Training, *, seed: int, threads: int, progress: ShareDone) -> Fit:
-    """The ensemble, with out-of-bag scores."""
-    everything = np.ones(len(training.labeled), dtype=bool)
-    return train_networks(training, everything, seed=seed, threads=threads, progress=progress)
-
-
 def train_networks(
     training: Training,
-    learned: NDArray[np.bool_],
-    *,
     seed: int,
     threads: int,
     progress: ShareDone,
+    learned: NDArray[np.bool_] | None = None,
 ) -> Fit:
-    """Train networks on some of the rows, with out-of-bag scores of all.
+    """Train networks on some or all rows, with out-of-bag scores of all.
 
     Each block of networks holds out another tenth of the units for early stopping. A row is scored
     by networks that neither trained nor stopped on its unit, even if it is not learned from.
@@ -293,9 +286,11 @@ def train_networks(
     Parameters
     ----------
     learned : (n,)
-        The rows to learn from.
+        The rows to learn from; all by default.
     """
     labeled = training.labeled
+    if learned is None:
+        learned = np.ones(len(labeled), dtype=bool)
     x = np.ones((len(labeled), training.features.shape[1] + 1), dtype=np.float32)
     x[:, :-1] = training.features
     units = Units(training, learned)
@@ -330,26 +325,20 @@ def train_networks(
 
 
 @register("semi-supervised", BaggedNetworks)
-def semi_supervised(training: Training, *, seed: int, threads: int, progress: ShareDone) -> Fit:
+def semi_supervised(training: Training, seed: int, threads: int, progress: ShareDone) -> Fit:
     """Networks in two rounds: the second learns from unlabeled rows that the first set apart.
 
     Unlabeled rows of the labeled class teach nothing. So the first round separates labeled from
     unlabeled rows, and the second labeled rows from unlabeled ones with low scores. All other rows
     are scored out of bag, too, or they would differ from labeled rows in how they are scored.
     """
-
-    def fit(learned: NDArray[np.bool_], done: float) -> Fit:
-        def half(fraction: float) -> None:
-            progress((done + fraction) / 2)
-
-        return train_networks(training, learned, seed=seed, threads=threads, progress=half)
-
-    first = fit(np.ones(len(training.labeled), dtype=bool), 0)
+    first = train_networks(training, seed, threads, progress_of(progress, 0, 2))
     apart = set_apart(first.scores, training.labeled)
     if apart.sum() < MIN_APART:
         progress(1.0)
         return first
-    return fit(training.labeled | apart, 1)
+    second = progress_of(progress, 1, 2)
+    return train_networks(training, seed, threads, second, learned=training.labeled | apart)
 
 
 def set_apart(scores: NDArray[np.float64], labeled: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -18,14 +18,13 @@ import pyarrow as pa
 from ..errors import InputError, UsageError, option
 from ..notices import Notice
 from ..numerics import FloatArray
-from ..scale.engine import Engine, Job, RowsDone, ahead
+from ..scale.engine import Job, RowsDone, ahead
 from ..tables.columns import Column, Encoding
 from ..tables.reading import Table, open_table, parquet_metadata
 from ..tables.rows import OWN_COLUMNS, SETS, Chunk, LabeledClass, Rows
 from ..tables.writing import WriteBatch, table_writer
 from .model import HonestScorer, ScoreModel, StoredModel, save_model
 from .sketch import Sketch, SketchBuilder
-from .training import check_sizes
 
 SET_NAMES = pa.array(SETS)
 SCORE_COLUMN = Encoding((Column("score", "number"),))
@@ -36,78 +35,53 @@ LABELS_KEY = "punoise.labeled_are"  # metadata of Parquet, present if labeled ro
 NEGATIVES = "negatives"
 
 
-@dataclass(frozen=True)
-class Scores:
-    """The rows of a SCORES file; scores of new rows have no column `set`."""
+def open_scores(name: str, with_set: bool | None = True, group_column: str | None = None) -> Rows:
+    """Open a SCORES file.
 
-    rows: Rows
-    name: str = field(init=False)
-    with_set: bool = field(init=False)
+    Parameters
+    ----------
+    with_set
+        Whether the rows must have a set, which scores of new rows have not; None if they may.
+    group_column
+        A column that names groups of rows.
+    """
+    table = open_table(name)
+    if with_set is None:
+        with_set = "set" in table.columns
+    ids = id_columns(table.columns)
+    for column in (*ids, "set", "score") if with_set else (*ids, "score"):
+        if column not in table.columns:
+            new = f"labeled and unlabeled scores; scores of new rows need {option('model')}"
+            table.require(column, new)
+    keys: tuple[str, ...] = ()
+    if with_set and KEY_COLUMNS[0] in table.columns:
+        keys = tuple(column for column in KEY_COLUMNS if column in table.columns)
+    return Rows.from_tables(
+        [table],
+        features=["score"],
+        id_columns=ids,
+        group_column=group_column,
+        label_column="set" if with_set else None,
+        keep=[c for c in table.columns if c not in {*ids, *keys, *OWN_COLUMNS}],
+        keys={column: (column,) for column in keys},
+        labeled_class="negative" if keys else _labeled_class(table),
+    )
 
-    def __post_init__(self) -> None:
-        with_set = self.rows.label_column is not None
-        self.__dict__.update(name=self.rows.tables[0].name, with_set=with_set)
 
-    @classmethod
-    def open(
-        cls, name: str, with_set: bool | None = True, group_column: str | None = None
-    ) -> Scores:
-        """Open a SCORES file.
+def column_notices(rows: Rows) -> tuple[Notice, ...]:
+    """Notices about the columns that scores were learned from, if their file has them."""
+    metadata = parquet_metadata(rows.tables[0].shards[0])
+    try:
+        pairs = json.loads(metadata.get(WARNINGS_KEY, "[]"))
+        return tuple(Notice(str(code), str(message)) for code, message in pairs)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{rows.tables[0].name}: the metadata is damaged") from error
 
-        Parameters
-        ----------
-        with_set
-            Whether the rows must have a set; None if they may.
-        group_column
-            A column that names groups of rows.
-        """
-        table = open_table(name)
-        if with_set is None:
-            with_set = "set" in table.columns
-        ids = id_columns(table.columns)
-        for column in (*ids, *(("set",) if with_set else ()), "score"):
-            if column not in table.columns:
-                remedy = f"scores of new rows need {option('model')}"
-                table.require(column, f"labeled and unlabeled scores; {remedy}")
-        keys: tuple[str, ...] = ()
-        if with_set and KEY_COLUMNS[0] in table.columns:
-            keys = tuple(column for column in KEY_COLUMNS if column in table.columns)
-        rows = Rows.from_tables(
-            [table],
-            features=["score"],
-            id_columns=ids,
-            group_column=group_column,
-            label_column="set" if with_set else None,
-            keep=[c for c in table.columns if c not in {*ids, *keys, *OWN_COLUMNS}],
-            keys={column: (column,) for column in keys},
-            labeled_class="negative" if keys else _labeled_class(table),
-        )
-        return cls(rows)
 
-    @property
-    def notices(self) -> tuple[Notice, ...]:
-        """Notices about the columns that the scores were learned from, if the file has them."""
-        metadata = parquet_metadata(self.rows.tables[0].shards[0])
-        try:
-            pairs = json.loads(metadata.get(WARNINGS_KEY, "[]"))
-            return tuple(Notice(str(code), str(message)) for code, message in pairs)
-        except (ValueError, TypeError) as error:
-            raise InputError(f"{self.name}: the metadata is damaged") from error
-
-    def chunks(self, columns: Sequence[str] = ("score",)) -> Iterator[tuple[Chunk, FloatArray]]:
-        """The rows in order with their scores, which are finite, or NaN for a missing one."""
-        for chunk in self.rows.chunks(columns):
-            yield chunk, _scores(chunk)
-
-    def sketch(self, done: RowsDone = lambda rows: None) -> Sketch:
-        """The sketch of all scores, in one pass."""
-        return TallyScores()(Job(self.rows), done, 1).sketch
-
-    def checked_sketch(self, engine: Engine) -> Sketch:
-        """The sketch of all scores, of which there must be enough to estimate from."""
-        sketch = engine.gather(TallyScores(), self.rows, "sketch").sketch
-        check_sizes(self.name, sketch.counts.sum(0), sketch.missing)
-        return sketch
+def score_chunks(rows: Rows, columns: Sequence[str] = ()) -> Iterator[tuple[Chunk, FloatArray]]:
+    """The rows of SCORES in order, with some columns and their scores, NaN for a missing one."""
+    for chunk in rows.chunks([*columns, "score"]):
+        yield chunk, _scores(chunk)
 
 
 def _labeled_class(table: Table) -> LabeledClass:
@@ -165,11 +139,6 @@ class RowTally:
         return Scored(self._builder.sketch())
 
 
-def merge_scored(results: Sequence[Scored]) -> Scored:
-    """One sum for all parts, in order."""
-    return results[0] if len(results) == 1 else type(results[0]).merge(results)
-
-
 @dataclass(frozen=True)
 class TallyScores:
     """Sums up rows that have scores."""
@@ -179,15 +148,15 @@ class TallyScores:
     def __call__(self, job: Job, done: RowsDone, threads: int) -> Scored:
         rows, tally = job.part, self.tally(job.part)
         with_keys = self.tally is not RowTally
-        columns = ["score", *(rows.key_columns if with_keys else ())]
-        for chunk, scores in Scores(rows).chunks(columns):
+        for chunk, scores in score_chunks(rows, rows.key_columns if with_keys else ()):
             tally.add(chunk, scores, rows.key_texts(chunk) if with_keys else {})
             done(len(scores))
         return tally.result()
 
     @staticmethod
     def merge(results: Sequence[Scored]) -> Scored:
-        return merge_scored(results)
+        """One sum for all parts, in order."""
+        return results[0] if len(results) == 1 else type(results[0]).merge(results)
 
 
 @dataclass(frozen=True)
@@ -214,7 +183,7 @@ class WriteScores:
     def __call__(self, job: Job, done: RowsDone, threads: int) -> Scored:
         rows, with_set = job.part, isinstance(self.scorer, HonestScorer)
         if job.is_done and job.out is not None:
-            return TallyScores(self.tally)(Job(Scores.open(job.out, with_set).rows), done, threads)
+            return TallyScores(self.tally)(Job(open_scores(job.out, with_set)), done, threads)
         if isinstance(self.scorer, HonestScorer):
             model, scored = self.scorer.model, self.scorer.score_all(rows, threads)
         else:
@@ -237,7 +206,7 @@ class WriteScores:
 
     @staticmethod
     def merge(results: Sequence[Scored]) -> Scored:
-        return merge_scored(results)
+        return TallyScores.merge(results)
 
 
 def write_training_scores(

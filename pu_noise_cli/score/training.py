@@ -20,7 +20,7 @@ from ..scale.engine import Job, RowsDone, ShareDone
 from ..tables.columns import ColumnSummary, Encoding, Profiler, isolated_in_column
 from ..tables.reading import Table
 from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, Chunk, Rows
-from .classifiers import CLASSIFIERS, Fit, Training
+from .classifiers import CLASSIFIERS, Fit, Training, progress_of
 from .model import (
     FOLDS,
     CrossFit,
@@ -336,19 +336,16 @@ def _fits(
     training: Training, groups: pa.Array | None, settings: ScoreSettings, progress: ShareDone
 ) -> tuple[Fit, CrossFit | None]:
     """The fit and, if there are groups, one without the groups of each fold."""
-    fits = 1 if groups is None else FOLDS + 1
+    assert settings.classifier is not None
+    fit, seed = CLASSIFIERS[settings.classifier].train, settings.seed
+    if groups is None:
+        return fit(training, seed, settings.threads, progress), None
 
     def fit_part(part: Training, done: int) -> Fit:
-        assert settings.classifier is not None
-        return CLASSIFIERS[settings.classifier].train(
-            part,
-            seed=settings.seed,
-            threads=settings.threads,
-            progress=lambda fraction: progress((done + fraction) / fits),
-        )
+        return fit(part, seed, settings.threads, progress_of(progress, done, FOLDS + 1))
 
-    crossed = None if groups is None else cross_fit(training, groups, settings.seed, fit_part)
-    return fit_part(training, fits - 1), crossed
+    crossed = cross_fit(training, groups, seed, fit_part)
+    return fit_part(training, FOLDS), crossed
 
 
 def _check_width(rows: Rows, features: int) -> None:
