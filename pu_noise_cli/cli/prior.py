@@ -59,7 +59,6 @@ def _read(options: Options, engine: Engine, console: Console) -> ScoredRows:
     """The scores to estimate from: of a file, of sketches, or of tables scored on the way."""
     from .. import pipeline
     from ..posterior.groups import check_by
-    from ..scale.engine import check_parquet
 
     if options.more_sketches and not options.sketch:
         extra = options.more_sketches[0]
@@ -74,10 +73,8 @@ def _read(options: Options, engine: Engine, console: Console) -> ScoredRows:
             check_by(scored.rows, options.by)
         return scored
     rows = pipeline.open_rows(options.pick(pipeline.Inputs))
-    if options.dask is not None:
-        check_parquet(rows, f"--dask {options.dask}")
-        if rows.keys:
-            raise UsageError("--dask: matches of one spectrum may be in several shards")
+    if options.dask is not None and rows.keys:
+        raise UsageError("--dask: matches of one spectrum may be in several shards")
     trained = pipeline.train(rows, options.pick(pipeline.ScoreSettings), engine)
     scored = pipeline.score_rows(rows, trained, engine)
     console.print_score(scored)

@@ -284,6 +284,10 @@ def _reduce_on_cluster(client: Any, step: Step[Result], jobs: Sequence[Job], don
 
     If a worker dies, others redo its work: what they write takes its name only when complete.
     """
+    try:
+        client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+    except TimeoutError as error:
+        raise UsageError(f"{option('dask')}: the cluster has no workers") from error
     # a task that holds the step can be run again elsewhere; scattered data cannot
     shared = client.submit(_identity, step, pure=False)
     leaves = []
@@ -369,7 +373,10 @@ class Engine:
         return self._reduce(step, self._jobs(rows), rows, label, fetch=False)
 
     def _jobs(self, rows: Rows) -> list[Job]:
-        return [Job(rows)] if self.client is None else [Job(part) for part in rows.parts()]
+        if self.client is None:
+            return [Job(rows)]
+        check_parquet(rows, option("dask"))
+        return [Job(part) for part in rows.parts()]
 
     def _reduce(
         self, step: Step[Any], jobs: Sequence[Job], rows: Rows, label: str, fetch: bool = True
@@ -417,15 +424,12 @@ def open_engine(
         from distributed import Client
     except ImportError:
         raise UsageError(f"{option('dask')} needs Dask: pip install 'punoise[dask]'") from None
-    where = f"{option('dask')} {dask}"
     scheduler = read_json(dask) if os.path.isfile(dask) else {"address": dask}
     try:
         client = Client(scheduler["address"], timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise UsageError(f"{where}: no scheduler answers there ({error})") from error
+        raise UsageError(
+            f"{option('dask')} {dask}: no scheduler answers there ({error})"
+        ) from error
     with client:
-        try:
-            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
-        except TimeoutError as error:
-            raise UsageError(f"{where}: the cluster has no workers") from error
         yield Engine(threads, client, progress, resume)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Annotated, Any, BinaryIO, Self
+from typing import Annotated, BinaryIO, Self
 
 import msgspec
 import numpy as np
@@ -397,7 +398,7 @@ class ModelHeader(msgspec.Struct, frozen=True):
     lower_is_positive: bool
     skip_missing: bool
     labeled_class: LabeledClass
-    encoding: dict[str, Any]
+    encoding: Encoding
     sketch: SketchHeader | None = None
     scorer: ScorerHeader | None = None
 
@@ -427,7 +428,7 @@ def save_model(stored: StoredModel, file: BinaryIO) -> None:
         lower_is_positive=model.lower_is_positive,
         skip_missing=model.skip_missing,
         labeled_class=model.labeled_class,
-        encoding=model.encoding.as_json(),
+        encoding=model.encoding,
         sketch=None if sketch is None else sketch_header(sketch),
         scorer=scorer_header,
     )
@@ -438,6 +439,7 @@ def load_model(name: str, file: BinaryIO) -> StoredModel:
     """Read a model; a file that is not one is an input error."""
     content, arrays = read_archive(name, file, FORMAT, lambda key: bool(ARRAY.fullmatch(key)))
     try:
+        json.dumps(content.get("encoding"), ensure_ascii=False).encode()  # no lone surrogates
         header = msgspec.convert(content, ModelHeader)
         model = _score_model(header, arrays)
         sketch = scorer = None
@@ -451,7 +453,7 @@ def load_model(name: str, file: BinaryIO) -> StoredModel:
 
 
 def _score_model(header: ModelHeader, arrays: Arrays) -> ScoreModel:
-    encoding, kind = Encoding.from_json(header.encoding), header.classifier
+    encoding, kind = header.encoding, header.classifier
     if kind is not None:
         return ScoreModel(
             encoding,

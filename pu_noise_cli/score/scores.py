@@ -21,7 +21,7 @@ from ..numerics import FloatArray
 from ..scale.engine import Job, RowsDone, ahead
 from ..tables.columns import Column, Encoding
 from ..tables.reading import Table, open_table, parquet_metadata
-from ..tables.rows import OWN_COLUMNS, SETS, Chunk, LabeledClass, Rows
+from ..tables.rows import OWN_COLUMNS, SETS, Chunk, LabeledClass, Rows, as_text
 from ..tables.writing import WriteBatch, table_writer
 from .model import HonestScorer, ScoreModel, StoredModel, save_model
 from .sketch import Sketch, SketchBuilder
@@ -303,7 +303,7 @@ def scores_batch(
         *of_set,
         pa.array(scores, from_pandas=True),
         *more,
-        *rows.carry(chunk),
+        *(as_text(chunk, column) for column in rows.kept),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple
@@ -294,17 +293,6 @@ class Encoding(msgspec.Struct, frozen=True):
         parts = [_encode_column(chunk, column, self.na) for column in self.columns]
         return [values for part in parts for values in part]
 
-    def as_json(self) -> dict[str, Any]:
-        """The JSON object of the encoding."""
-        fields: dict[str, Any] = msgspec.to_builtins(self)
-        return fields
-
-    @classmethod
-    def from_json(cls, value: Any) -> Encoding:
-        """Check what as_json() returned; raises ValueError or TypeError."""
-        json.dumps(value, ensure_ascii=False).encode()  # no lone surrogates
-        return msgspec.convert(value, cls)
-
 
 def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> FloatArray:
     """The matrix columns of a table column, shape (columns, n)."""
@@ -338,15 +326,6 @@ def _encode_category(chunk: Chunk, column: Column, na: Sequence[str]) -> FloatAr
     if column.missing:
         indicators.append(missing)
     return np.array(indicators, np.float64)
-
-
-def _odd_text_error(chunk: Chunk, name: str, row: int) -> InputError:
-    text = shown(chunk.batch[name][row].as_py())
-    remedy = (
-        f"; mark missing values with {option('na')} {text}, or read the column as text with "
-        f"{option('categorical')}"
-    )
-    return chunk.error(name, f"has text {text}", row, remedy)
 
 
 def _infinite_error(chunk: Chunk, name: str, values: FloatArray) -> InputError:
@@ -393,9 +372,7 @@ class Profile:
         n = chunk.batch.num_rows
         self.rows += n
         if as_category:
-            missing = _is_missing(as_text(chunk, name), na)
-            self.missing += int(pc.sum(missing).as_py() or 0)
-            self.add_levels(chunk, name, na, as_category)
+            self.missing += n - self.add_levels(chunk, name, na)
             return
         if n and not na and all_finite(chunk.batch[name]):  # most columns, at once
             self.typed = True
@@ -415,26 +392,25 @@ class Profile:
             self.booleans += int(np.count_nonzero(~np.isnan(_booleans(numbers)[numbers.odd])))
             self._count(as_text(chunk, name).take(pa.array(numbers.odd)))
             if self.odd is None:
-                self.odd = _odd_text_error(chunk, name, int(numbers.odd[0]))
+                row = int(numbers.odd[0])
+                text = shown(chunk.batch[name][row].as_py())
+                remedy = (
+                    f"; mark missing values with {option('na')} {text}, or read the column as text "
+                    f"with {option('categorical')}"
+                )
+                self.odd = chunk.error(name, f"has text {text}", row, remedy)
 
-    def add_levels(self, chunk: Chunk, name: str, na: Sequence[str], as_category: bool) -> None:
-        """Count the levels that add() counts, and nothing else."""
+    def add_levels(self, chunk: Chunk, name: str, na: Sequence[str]) -> int:
+        """Count the values of a category as levels; returns how many rows have one."""
         text = as_text(chunk, name)
-        if as_category:
-            self._count(text.filter(pc.invert(_is_missing(text, na))))
-        else:
-            self._count(text.take(pa.array(Numbers.from_chunk(chunk, name, na).odd)))
-
-    def add_numbers(self, chunk: Chunk, name: str, na: Sequence[str]) -> None:
-        """Count numbers as levels, in a column that turned out to be a category."""
-        numbers = Numbers.from_chunk(chunk, name, na)
-        self._count(as_text(chunk, name).filter(pa.array(~np.isnan(numbers.values))))
+        values = text.filter(pc.invert(_is_missing(text, na)))
+        self._count(values)
+        return len(values)
 
     def _count(self, text: pa.Array) -> None:
-        counts = pc.value_counts(text)
-        levels, rows = counts.field("values").to_pylist(), counts.field("counts").to_pylist()
-        for level, number in zip(levels, rows, strict=True):
-            self._count_level(level, number)
+        levels, counts = (field.to_pylist() for field in pc.value_counts(text).flatten())
+        for level, count in zip(levels, counts, strict=True):
+            self._count_level(level, count)
 
     def _count_level(self, level: str, rows: int) -> None:
         """Count rows of a level if it is one of the first MAX_COUNTED_LEVELS."""
@@ -505,32 +481,21 @@ class Profiler:
         return merged
 
     def finish(self, rows: Rows) -> None:
-        """Count in further passes the levels that could not be counted on the way.
+        """Count in another pass the levels that could not be counted on the way.
 
-        These are the levels of categories with too many of them, profiled in parts, and then
-        levels that are numbers.
+        These are levels that are numbers, in columns that turned out to be categories, and levels
+        of categories with too many of them, profiled in parts.
         """
-        categories = [
-            name
-            for name, profiles in self.profiles.items()
-            if name in self.categorical or self._kind(name, profiles) == "category"
-        ]
-        incomplete = [c for c in categories if any(p.incomplete for p in self.profiles[c])]
-        for name in incomplete:
-            for profile in self.profiles[name]:
-                profile.levels = Counter(dict.fromkeys(profile.levels, 0))
-        for chunk in rows.chunks(incomplete) if incomplete else ():
-            for name in incomplete:
-                profile = self.profiles[name][chunk.table]
-                profile.add_levels(chunk, name, self.na, name in self.categorical)
-        mixed = [
-            name
-            for name in categories
-            if name not in self.categorical and any(p.numbers for p in self.profiles[name])
-        ]
-        for chunk in rows.chunks(mixed) if mixed else ():
-            for name in mixed:
-                self.profiles[name][chunk.table].add_numbers(chunk, name, self.na)
+        names = []
+        for name, profiles in self.profiles.items():
+            uncounted = any(profile.numbers or profile.incomplete for profile in profiles)
+            if self._kind(name) == "category" and uncounted:
+                names.append(name)
+                for profile in profiles:
+                    profile.levels = Counter(dict.fromkeys(profile.levels, 0))
+        for chunk in rows.chunks(names) if names else ():
+            for name in names:
+                self.profiles[name][chunk.table].add_levels(chunk, name, self.na)
 
     def encoding(self) -> tuple[Encoding, list[Notice]]:
         """How the columns become features, and warnings about them, after all rows were added."""
@@ -543,7 +508,7 @@ class Profiler:
             for text in sorted(self.unseen_na)
         ]
         for name, profiles in self.profiles.items():
-            kind = "category" if name in self.categorical else self._kind(name, profiles)
+            kind = self._kind(name)
             missing = any(profile.missing for profile in profiles)
             if kind != "category":
                 for error in (e for p in profiles for e in (p.odd, p.infinite)):
@@ -552,7 +517,9 @@ class Profiler:
                 columns.append(Column(name, kind, missing))
                 continue
             counts = sum((profile.levels for profile in profiles), Counter())
-            levels = _frequent_levels(counts)
+            frequent = [level for level, count in counts.items() if count >= MIN_LEVEL_ROWS]
+            frequent.sort(key=lambda level: (-counts[level], level))
+            levels = tuple(sorted(frequent[:MAX_LEVELS]))
             columns.append(Column(name, kind, missing, levels, len(levels) < len(counts)))
             values = sum(profile.values for profile in profiles)
             if not levels or len(counts) > values / 2:
@@ -574,8 +541,11 @@ class Profiler:
                 summaries.append(ColumnSummary(name, table.name, kind, *counts))
         return summaries
 
-    def _kind(self, name: str, profiles: Iterable[Profile]) -> Kind:
+    def _kind(self, name: str) -> Kind:
         """The one kind that all tables agree on."""
+        if name in self.categorical:
+            return "category"
+        profiles = self.profiles[name]
         kinds = {profile.kind for profile in profiles} - {None}
         if len(kinds) < 2:
             return next(iter(kinds), None) or "number"
@@ -588,9 +558,3 @@ class Profiler:
             f"{option('categorical')} reads it as text in both, {option('id_column')} and "
             f"{option('keep_columns')} exclude it from the features"
         )
-
-
-def _frequent_levels(counts: Counter[str]) -> tuple[str, ...]:
-    frequent = [level for level, count in counts.items() if count >= MIN_LEVEL_ROWS]
-    frequent.sort(key=lambda level: (-counts[level], level))
-    return tuple(sorted(frequent[:MAX_LEVELS]))

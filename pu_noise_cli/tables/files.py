@@ -103,11 +103,6 @@ class Shard:
             self.open(), read_dictionary=list(coded), page_checksum_verification=True
         )
 
-    @property
-    def size(self) -> int:
-        """Bytes on disk."""
-        return os.stat(self.path).st_size
-
     def sha256(self) -> str:
         """The digest of the bytes on disk or of the stream."""
         return self._sha256

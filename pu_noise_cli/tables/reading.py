@@ -298,13 +298,11 @@ BYTE_ORDER_MARKS = {
 }
 
 
-class _Header(NamedTuple):
-    names: list[str]  # '' for a column without a name
-    lines: int  # before the data
+def _read_header(shard: Shard) -> tuple[list[str], int]:
+    """The column names of a text table, '' for a column without one, and the lines before the data.
 
-
-def _read_header(shard: Shard) -> _Header:
-    """The header of a text table: the first row, or the last comment line as in VCF."""
+    They are in the first row, or in the last comment line as in VCF.
+    """
     comments, rows, ends = _first_rows(shard)
     delimiter = DELIMITERS[shard.format.kind]
     if comments and _is_header(comments[-1], rows, delimiter):
@@ -315,7 +313,7 @@ def _read_header(shard: Shard) -> _Header:
         names, lines, data = rows[0], ends[0], rows[1:]
     else:
         raise InputError(f"{shard.name}: the table is empty")
-    named = len(names) - len(list(itertools.takewhile(lambda name: not name, reversed(names))))
+    named = max((i for i, name in enumerate(names, start=1) if name), default=0)
     if named == 0:
         raise InputError(f"{shard.name}: the header names no column")
     trailing = data[0][named:] if data else []
@@ -323,7 +321,7 @@ def _read_header(shard: Shard) -> _Header:
         raise InputError(
             f"{shard.name}: row 1 has {len(data[0])} values where the header names {named} columns"
         )
-    return _Header(names[:named] + trailing, lines)
+    return names[:named] + trailing, lines
 
 
 def _first_rows(shard: Shard) -> tuple[list[str], list[list[str]], list[int]]:
@@ -391,7 +389,7 @@ def _start_threads() -> None:
 
 
 def _text_columns(shard: Shard) -> list[str]:
-    return [name for name in _read_header(shard).names if name]
+    return [name for name in _read_header(shard)[0] if name]
 
 
 def _text_batches(
@@ -401,8 +399,8 @@ def _text_batches(
     import pyarrow.csv
 
     _start_threads()
-    header = _read_header(shard)
-    names = [name or f"\0{i}" for i, name in enumerate(header.names, 1)]
+    header, lines = _read_header(shard)
+    names = [name or f"\0{i}" for i, name in enumerate(header, 1)]
     unnamed = [name for name in names if name.startswith("\0")]
     bad_rows = []
 
@@ -416,7 +414,7 @@ def _text_batches(
             use_threads=False,
             block_size=BLOCK_BYTES,
             column_names=names,
-            skip_rows=header.lines,
+            skip_rows=lines,
         ),
         "parse_options": pyarrow.csv.ParseOptions(
             delimiter=DELIMITERS[shard.format.kind],
@@ -445,7 +443,7 @@ def _text_batches(
             raise
         row = bad_rows[0]
         raise InputError(
-            f"{shard.name}: row {row.number - header.lines} has {row.actual_columns} values "
+            f"{shard.name}: row {row.number - lines} has {row.actual_columns} values "
             f"where the header names {len(names) - len(unnamed)} columns"
         ) from error
 
@@ -514,7 +512,7 @@ def _parquet_batches(
 ) -> Iterator[pa.RecordBatch]:
     file = shard.parquet()
     # in a small file one long text may stand for every row: its size is checked before decoding
-    is_small = shard.size < SMALL_FILE
+    is_small = os.stat(shard.path).st_size < SMALL_FILE
     texts = [name for name in columns if pa.types.is_string(file.schema_arrow.field(name).type)]
     if encoded := [name for name in texts if is_small or name == coded]:
         file = shard.parquet(encoded)

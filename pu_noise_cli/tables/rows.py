@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -22,6 +21,7 @@ LabeledClass = Literal["positive", "negative"]
 
 UNLABELED, LABELED, NEGATIVE = range(3)  # the codes of the sets, and their columns in counts
 SETS = ("unlabeled", "labeled", "negative")
+UNKNOWN = -1  # of a label
 MAX_SHOWN = 60  # characters of a user's text in a message
 MAX_TEXT = 1000  # bytes of a category or a group
 SEPARATOR = ":"  # between the parts of an id or a key of several columns
@@ -88,14 +88,21 @@ class Rows:
     carried: tuple[str, ...] = field(init=False)  # columns of ids, groups and kept values
     key_columns: tuple[str, ...] = field(init=False)
     id_names: tuple[str, ...] = field(init=False)  # columns of ids in an output
+    named_sets: frozenset[int] = field(init=False)  # with a table, or a label value, of their own
+    directory: str = field(init=False)  # that all files are in or below, if a key is made of these
 
     def __post_init__(self) -> None:
         group = () if self.group_column is None else (self.group_column,)
-        columns = (column for _, parts in self.keys for column in parts if column != FILE)
+        columns = dict.fromkeys(column for _, parts in self.keys for column in parts)
+        from_tables = self.sets if self.label_column is None else ()
+        files = [shard.name for table in self.tables for shard in table.shards]
+        folders = [os.path.dirname(os.path.abspath(file)) for file in files if FILE in columns]
         self.__dict__.update(
             carried=tuple(dict.fromkeys([*self.id_columns, *group, *self.kept])),
-            key_columns=tuple(dict.fromkeys(columns)),
+            key_columns=tuple(column for column in columns if column != FILE),
             id_names=self.id_columns if len(self.id_columns) > 1 else ("id",),
+            named_sets=frozenset([*from_tables, *(code for _, code in self.label_values)]),
+            directory=os.path.commonpath(folders) if folders else "",
         )
 
     @classmethod
@@ -159,18 +166,19 @@ class Rows:
                 tables[0].require(column, option("drop_columns"))
         if clash := roles.keys() & set(features):
             raise UsageError(f"column {min(clash)!r} cannot be a feature and have another role too")
+        codes = tuple(sets) or DEFAULT_SETS[len(tables)]
         ignored = {*roles, *drop, *(set(kept) - set(features))}
         return cls(
             tables=tuple(tables),
             features=_common_features(tables, features, ignored),
-            sets=tuple(sets) or DEFAULT_SETS[len(tables)],
+            sets=codes,
             id_columns=ids,
             group_column=group_column,
             label_column=label_column,
             kept=kept,
             label_values=tuple(label_values),
             keys=tuple(parts.items()),
-            set_names=_set_names(tables, sets, label_column, label_values, set_names or {}),
+            set_names=_set_names(tables, codes, label_column, label_values, set_names or {}),
             labeled_class=labeled_class,
         )
 
@@ -192,12 +200,6 @@ class Rows:
                     chunk = replace(chunk, sets=labels)
                 yield chunk
                 row += batch.num_rows
-
-    @property
-    def named_sets(self) -> set[int]:
-        """The sets that have a table, or a value of the label column, of their own."""
-        from_tables = self.sets if self.label_column is None else ()
-        return {*from_tables, *(code for _, code in self.label_values)}
 
     def parts(self) -> list[Rows]:
         """One for each file, in output order: the same tables with only that file left."""
@@ -233,25 +235,11 @@ class Rows:
 
     def key_texts(self, chunk: Chunk) -> dict[str, pa.Array]:
         """The keys of the rows of a chunk as text, by name."""
+        file = os.path.relpath(chunk.file, self.directory) if self.directory else ""
         return {
-            name: _joined([self._key_part(chunk, column) for column in columns])
+            name: _joined([file if c == FILE else as_text(chunk, c) for c in columns])
             for name, columns in self.keys
         }
-
-    def _key_part(self, chunk: Chunk, column: str) -> pa.Array | str:
-        if column != FILE:
-            return as_text(chunk, column)
-        return os.path.relpath(chunk.file, self._directory)
-
-    @cached_property
-    def _directory(self) -> str:
-        """The directory that all files are in or below."""
-        names = [shard.name for table in self.tables for shard in table.shards]
-        return os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names])
-
-    def carry(self, chunk: Chunk) -> list[pa.Array]:
-        """The kept columns as text."""
-        return [as_text(chunk, column) for column in self.kept]
 
     def groups(self, chunk: Chunk) -> pa.Array | None:
         """The group of each row as text, or None without a group column."""
@@ -305,8 +293,7 @@ def _set_names(
     descriptions: Mapping[int, str],
 ) -> tuple[str, ...]:
     """For each set the name of its table, or of the first one with a description of the set."""
-    codes = tuple(sets) or DEFAULT_SETS[len(tables)]
-    names = {code: table.name for code, table in zip(codes, tables, strict=True)}
+    names = {code: table.name for code, table in zip(sets, tables, strict=True)}
     names |= {code: f"{tables[0].name}, {text}" for code, text in descriptions.items()}
     for code in {code for _, code in label_values}:
         values = " or ".join(shown(value) for value, its in label_values if its == code)
@@ -316,11 +303,7 @@ def _set_names(
 
 def _longest(column: pa.Array) -> int:
     """The length in bytes of a column's longest text."""
-    _, offsets, _ = column.buffers()
-    if len(column) == 0 or offsets is None:
-        return 0
-    ends = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)
-    return int(np.diff(ends).max())
+    return pc.max(pc.binary_length(column)).as_py() or 0
 
 
 def _cut_long(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
@@ -365,39 +348,30 @@ def _parse_labels(chunk: Chunk, column: str, values: Mapping[str, int]) -> NDArr
     coded = chunk.batch[column]
     if not pa.types.is_dictionary(coded.type):
         coded = as_text(chunk, column).dictionary_encode()
+    words = [str(word) for word in coded.dictionary.to_pylist()]
     if values:
-        return _by_values(chunk, column, coded, values)
-    words = ["", *(str(word).strip().lower() for word in coded.dictionary.to_pylist())]
-    if len(words) == 2 and not coded.null_count and words[1] in LABELS:
-        code = np.array(LABELS[words[1]], np.int8)
-        return np.broadcast_to(code, len(coded))  # most of a large table, at once
-    codes = np.asarray(pc.fill_null(coded.indices, -1)) + 1
-    sets = np.array([LABELS.get(word, -1) for word in words], np.int8)
-    if (sets[1:] < 0).any() or coded.null_count:
-        row = int(sets[codes].argmin())
-        if sets[codes[row]] < 0:
+        missing, codes = UNLABELED, [_stated_set(word, values) for word in words]
+    else:
+        missing, codes = UNKNOWN, [LABELS.get(word.strip().lower(), UNKNOWN) for word in words]
+    if len(codes) == 1 and codes[0] != UNKNOWN and not coded.null_count:
+        return np.broadcast_to(np.int8(codes[0]), len(coded))  # most of a large table, at once
+    places = np.asarray(pc.fill_null(coded.indices, -1)) + 1
+    sets = np.array([missing, *codes], np.int8)[places]
+    if sets.min(initial=0) == UNKNOWN:
+        row = int(sets.argmin())
+        problem, remedy = f"has {shown(chunk.batch[column][row].as_py())}", ""
+        if values:
+            problem += ", which is labeled and negative,"
+        else:
             remedy = (
                 "; a label is 1/0, true/false, yes/no, labeled/unlabeled, or negative; "
                 f"{option('labeled_value')} says which others mean labeled"
             )
-            raise chunk.error(column, f"has {shown(chunk.batch[column][row].as_py())}", row, remedy)
-    return sets[codes]
+        raise chunk.error(column, problem, row, remedy)
+    return sets
 
 
-def _by_values(
-    chunk: Chunk, column: str, coded: pa.DictionaryArray, values: Mapping[str, int]
-) -> NDArray[np.int8]:
-    """The set of each row by stated values, shape (n,); a field may hold several, with commas."""
-    sets, contradictory = [UNLABELED], []
-    for number, text in enumerate(coded.dictionary.to_pylist(), start=1):
-        codes = {values[part.strip()] for part in str(text).split(",") if part.strip() in values}
-        if len(codes) > 1:
-            contradictory.append(number)
-        sets.append(min(codes, default=UNLABELED))
-    places = np.asarray(pc.fill_null(coded.indices, -1)) + 1
-    bad = np.isin(places, contradictory)
-    if bad.any():
-        row = int(bad.argmax())
-        problem = f"has {shown(chunk.batch[column][row].as_py())}, which is labeled and negative,"
-        raise chunk.error(column, problem, row)
-    return np.array(sets, np.int8)[places]
+def _stated_set(text: str, values: Mapping[str, int]) -> int:
+    """The set that values, separated by commas, stand for; UNKNOWN if they contradict."""
+    codes = {values[part.strip()] for part in text.split(",") if part.strip() in values}
+    return UNKNOWN if len(codes) > 1 else min(codes, default=UNLABELED)
