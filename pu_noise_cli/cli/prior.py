@@ -29,6 +29,8 @@ def estimate_prior(options: Options, console: Console) -> None:
     check_target(options.out)
     if options.groups_out is not None:
         check_table_target(options.groups_out)
+    if options.negatives is not None and (options.unlabeled, options.table) == (None, None):
+        raise UsageError("alpha cannot be estimated without --unlabeled")
     settings, groups = options.pick(pipeline.PriorSettings), None
     try:
         with options.engine(console) as engine:
