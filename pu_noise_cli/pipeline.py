@@ -129,6 +129,18 @@ class Inputs:
     protein_column: str | None = None
 
 
+def check_unlabeled(inputs: Inputs, alpha: float | None) -> None:
+    """Stop where alpha is neither stated nor can be estimated: there are no unlabeled rows."""
+    if inputs.negatives is None or inputs.unlabeled is not None or inputs.table is not None:
+        return
+    if alpha is None:
+        needed = f"{option('unlabeled')}: give that, or {option('alpha')} to 'run'"
+        raise UsageError(f"alpha cannot be estimated without {needed}")
+    if inputs.by is not None:
+        stated = f"{option('by')} {inputs.by}"
+        raise UsageError(f"{stated}: alpha of a group needs {option('unlabeled')}")
+
+
 def open_rows(inputs: Inputs) -> Rows:
     """Open the tables and match their columns by name; a .pin file knows its own columns."""
     by_set = {LABELED: inputs.labeled, NEGATIVE: inputs.negatives, UNLABELED: inputs.unlabeled}
@@ -273,7 +285,7 @@ def score_rows(
     return ScoredRows(
         tally.sketch,
         rows,
-        None if out is None else open_scores(out),
+        None,
         matches,
         notices,
         trained,
@@ -293,13 +305,10 @@ def write_model(model: StoredModel, out: str) -> None:
         save_model(model, file)
 
 
-def read_scores(
-    name: str, engine: Engine, labeled_are: str | None = None, group_column: str | None = None
-) -> ScoredRows:
-    """The rows of a SCORES file, and the sketch of their scores."""
-    rows = open_scores(name, group_column=group_column)
+def read_scores(rows: Rows, engine: Engine, labeled_are: str | None = None) -> ScoredRows:
+    """The sketch of the scores of a SCORES file, whose rows are given."""
     tally = engine.gather(TallyScores(_tally(rows)), rows, "sketch")
-    check_sizes(name, tally.sketch.counts.sum(0), tally.sketch.missing)
+    check_sizes(rows.tables[0].name, tally.sketch.counts.sum(0), tally.sketch.missing)
     sketch = with_labels(tally.sketch, labeled_are)
     matches = getattr(tally, "matches", None)
     return ScoredRows(sketch, rows, rows, matches, column_notices(rows))
@@ -361,8 +370,7 @@ def estimate(
         )
         if verdicts:
             if method not in (DEFAULT_METHOD, "all"):
-                unused = f"{option('verdicts')} does nothing with {option('method')} {method}"
-                raise UsageError(unused)
+                raise UsageError(f"{option('verdicts')} needs {option('method')} auto or all")
             estimation = revise(estimation, read_audits(verdicts, _scores_of(scored), sketch))
         return conclude(estimation, **about)
 
@@ -563,6 +571,7 @@ def run(job: Run, engine: Engine, out_dir: str) -> RunResult:
     inputs = (job.inputs.labeled, job.inputs.unlabeled, job.inputs.negatives, job.inputs.table)
     names = [file for file in inputs if isinstance(file, str)]
     check_distinct([os.path.join(out_dir, name) for name in OUTPUTS], names)
+    check_unlabeled(job.inputs, job.prior.alpha)
     rows = open_rows(job.inputs)
     if rows.keys and job.sharded:
         raise UsageError(f"{option('shards')}: matches of one spectrum may be in several shards")
@@ -587,6 +596,7 @@ def _run(job: Run, rows: Rows, engine: Engine, stage: Stage) -> RunResult:
     scores = f"{tables}/scores{suffix}"
     trained = train(rows, job.scoring, engine, digests=True)
     scored = score_rows(rows, trained, engine, scores, str(folder / "model.punoise"))
+    scored = replace(scored, scores=open_scores(scores))
     prior = estimate(scored, job.prior, engine)
     write_json(str(folder / "prior.json"), prior.to_json())
     found = posteriors(scored, prior, job.wanted, engine, bounded=True, estimation=job.prior)

@@ -31,6 +31,7 @@ def audit(options: Options, console: Console) -> None:
     from .. import pipeline
     from ..audit.design import SAMPLE_SIZES, check_no_verdicts, designs, draw_rows, earlier_rows
     from ..prior.document import read_prior
+    from ..score.scores import open_scores
     from ..tables.writing import check_table_target, write_table
 
     check_table_target(options.out)
@@ -40,7 +41,7 @@ def audit(options: Options, console: Console) -> None:
         raise UsageError("give --rows or --labeled-rows above 0")
     prior = read_prior(options.prior)
     with options.engine(console) as engine:
-        scored = pipeline.read_scores(options.scores, engine)
+        scored = pipeline.read_scores(open_scores(options.scores), engine)
     assert scored.rows is not None
     tables, sketch = _tables(options, scored.rows), scored.sketch
     if not sketch.n_unlabeled:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..pipeline import ScoredRows
     from ..prior.document import Prior
     from ..scale.engine import Engine
+    from ..tables.rows import Rows
 
 
 @command("posterior")
@@ -43,7 +44,7 @@ def posterior(options: Options, console: Console) -> None:
     if options.by is not None:
         check_by(rows, options.by)
     with options.engine(console) as engine:
-        scored, prior, notices = _read(options, engine)
+        scored, prior, notices = _read(options, rows, engine)
         wanted = options.pick(pipeline.Wanted)
         found = pipeline.posteriors(scored, prior, wanted, engine)
         written = engine.write(found.step, rows, "posterior", options.out)
@@ -70,7 +71,9 @@ def _check_thresholds_target(name: str) -> None:
             raise UsageError(f"{error}; thresholds may also be .json") from error
 
 
-def _read(options: Options, engine: Engine) -> tuple[ScoredRows, Prior, tuple[Notice, ...]]:
+def _read(
+    options: Options, rows: Rows, engine: Engine
+) -> tuple[ScoredRows, Prior, tuple[Notice, ...]]:
     """The scores to calibrate by, the prior, and the warnings about a stated one."""
     from .. import pipeline
     from ..prior.document import read_prior
@@ -79,7 +82,7 @@ def _read(options: Options, engine: Engine) -> tuple[ScoredRows, Prior, tuple[No
     if (options.prior is None) == (options.alpha is None):
         raise UsageError("give either --prior, or --alpha (and --beta)")
     prior = None if options.prior is None else read_prior(options.prior)
-    scored = _reference(options, engine)
+    scored = _reference(options, rows, engine)
     if prior is not None:
         return scored, prior, ()
     labeled_class = scored.sketch.labeled_class
@@ -87,18 +90,17 @@ def _read(options: Options, engine: Engine) -> tuple[ScoredRows, Prior, tuple[No
     return scored, prior, check_stated(scored.sketch, prior)
 
 
-def _reference(options: Options, engine: Engine) -> ScoredRows:
+def _reference(options: Options, rows: Rows, engine: Engine) -> ScoredRows:
     """The scores to calibrate by: of a sketch, of the model's rows, or of the file itself."""
     from .. import pipeline
     from ..score.model import load_model
     from ..tables.files import read_bytes
 
-    values = options.values  # `performance` has no --model, --sketch and --group-column
+    values = options.values  # `performance` has neither --model nor --sketch
     if (sketch := values.get("sketch")) is not None:
         return pipeline.read_sketches([sketch], options.labeled_are)
     if (model := values.get("model")) is None:
-        group_column = values.get("group_column")
-        return pipeline.read_scores(options.scores, engine, options.labeled_are, group_column)
+        return pipeline.read_scores(rows, engine, options.labeled_are)
     stored = load_model(model, read_bytes(model))
     if stored.sketch is None:
         raise InputError(f"{model}: holds no scores to calibrate by; give --sketch")
@@ -119,11 +121,12 @@ def performance(options: Options, console: Console) -> None:
 
     from .. import pipeline
     from ..posterior.performance import figures
+    from ..score.scores import open_scores
     from ..tables.writing import check_table_target, check_target, is_json, write_json, write_table
 
     (check_target if is_json(options.out) else check_table_target)(options.out)
     with options.engine(console) as engine:
-        scored, prior, notices = _read(options, engine)
+        scored, prior, notices = _read(options, open_scores(options.scores), engine)
     calibration = pipeline.calibrate_scores(scored, prior)
     measured = figures(calibration, options.threshold, options.seed)
     if is_json(options.out):

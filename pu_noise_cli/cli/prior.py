@@ -61,6 +61,7 @@ def _read(options: Options, engine: Engine, console: Console) -> ScoredRows:
     """The scores to estimate from: of a file, of sketches, or of tables scored on the way."""
     from .. import pipeline
     from ..posterior.groups import check_by
+    from ..score.scores import open_scores
 
     if options.more_sketches and not options.sketch:
         extra = options.more_sketches[0]
@@ -70,11 +71,13 @@ def _read(options: Options, engine: Engine, console: Console) -> ScoredRows:
             (*options.sketch, *options.more_sketches), options.labeled_are
         )
     if options.scores is not None:
-        scored = pipeline.read_scores(options.scores, engine, options.labeled_are)
+        scored = pipeline.read_scores(open_scores(options.scores), engine, options.labeled_are)
         if options.by is not None and scored.rows is not None:
             check_by(scored.rows, options.by)
         return scored
-    rows = pipeline.open_rows(options.pick(pipeline.Inputs))
+    inputs = options.pick(pipeline.Inputs)
+    pipeline.check_unlabeled(inputs, None)
+    rows = pipeline.open_rows(inputs)
     if options.dask is not None and rows.keys:
         raise UsageError("--dask: matches of one spectrum may be in several shards")
     trained = pipeline.train(rows, options.pick(pipeline.ScoreSettings), engine)

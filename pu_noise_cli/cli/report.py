@@ -67,7 +67,7 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> Page:
     from ..posterior.table import DoubtfulRows
     from ..prior.document import read_prior
     from ..report.page import render, sample_charts
-    from ..score.scores import score_chunks
+    from ..score.scores import open_scores, score_chunks
     from ..tables.files import read_document
     from ..tables.writing import InputFile, Provenance, check_same_run
 
@@ -78,7 +78,7 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> Page:
         check_same_run(options.provenance, made_of.files, [options.scores, prior_file])
         negated = made_of.options.get("lower_is_positive") is True
         wanted = replace(wanted, lower_is_positive=negated)
-    scored = pipeline.read_scores(options.scores, engine)
+    scored = pipeline.read_scores(open_scores(options.scores), engine)
     found = pipeline.posteriors(scored, prior, wanted, engine, bounded=True)
     assert scored.rows is not None
     doubtful = DoubtfulRows(label_sign=found.calibration.label_sign)
