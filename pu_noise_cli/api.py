@@ -112,20 +112,12 @@ class Estimated:
         """Write the report as one HTML file."""
         from . import pipeline
         from .report.page import render
-        from .tables.writing import provenance, write_text
+        from .tables.writing import write_text
 
         trained, rows = self.scored.trained, self.scored.rows
         assert trained is not None
         assert rows is not None
-        made_of = provenance(
-            rows,
-            counts=trained.counts,
-            columns=trained.columns,
-            score_column=None if trained.learned else trained.columns[0].column,
-            notices=trained.notices,
-            options={},
-            execution={},
-        )
+        made_of = pipeline.provenance(rows, trained, {}, {})
         found = self.posteriors
         content = pipeline.sample_report(self.document, found, None, self.doubtful, made_of)
         write_text(str(file), render(content))

@@ -14,6 +14,7 @@ earlier command wrote in place of the others. Settings have fields named as the 
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -75,7 +76,6 @@ from .tables.writing import (
     digests,
     earlier_files,
     new_directory,
-    provenance,
     staged,
     write_atomically,
     write_json,
@@ -607,26 +607,40 @@ def _run(job: Run, rows: Rows, engine: Engine, stage: Stage) -> RunResult:
     if found.by_group is not None:
         groups = str(folder / f"groups.{job.table_format}")
         found.by_group.write(groups, job.wanted.lower_is_positive)
-    score_column = None if trained.learned else trained.columns[0].column
+    execution = {**job.execution, "seconds": engine.seconds}
+    made_of = provenance(rows, trained, job.options, execution)
     if found.thresholds is not None and prior.beta is not None:
         for name in THRESHOLDS:
-            dataset = prior.sample or score_column or "score"
+            dataset = prior.sample or made_of.score_column or "score"
             found.thresholds.write(str(folder / name), dataset, prior.method, prior.beta)
-    made_of = provenance(
-        rows,
-        counts=trained.counts,
-        columns=trained.columns,
-        score_column=score_column,
-        notices=trained.notices,
-        options=job.options,
-        execution={**job.execution, "seconds": engine.seconds},
-    )
     target = job.wanted.target_alpha
     content = sample_report(prior, found, target, written.doubtful, made_of)
     write_text(str(folder / "report.html"), render(content))
     made_of.files = digests(folder, OUTPUTS) | digests(tables, MANIFESTS)
     write_json(str(folder / PROVENANCE), document(made_of))
     return RunResult(scored, prior, found, ())
+
+
+def provenance(
+    rows: Rows, trained: Trained, options: Mapping[str, Any], execution: Mapping[str, Any]
+) -> Provenance:
+    """What results from these rows are made of."""
+    return Provenance(
+        python_version=platform.python_version(),
+        inputs=[
+            InputFile(table.name, shard.name, shard.sha256())
+            for table in rows.tables
+            for shard in table.shards
+        ],
+        options=dict(options),
+        execution=dict(execution),
+        score_column=None if trained.learned else trained.columns[0].column,
+        n_labeled=trained.counts[LABELED],
+        n_unlabeled=trained.counts[UNLABELED],
+        n_negatives=trained.counts[NEGATIVE] or None,
+        columns=trained.columns,
+        warnings=list(trained.notices),
+    )
 
 
 # ---- Reports

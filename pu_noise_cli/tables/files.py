@@ -147,9 +147,20 @@ def input_errors(name: str) -> Iterator[None]:
         raise InputError(f"{name}: {reason}") from error
 
 
+@contextlib.contextmanager
+def usage_errors(name: str) -> Iterator[None]:
+    """Turn errors about the name of a file into errors of usage or of the machine."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise UsageError(f"{name}: no such file") from None
+    except (OSError, ValueError) as error:  # the latter of a NUL in the name
+        raise from_os_error(name, error) or UsageError(f"{name}: {error}") from error
+
+
 def read_bytes(name: str) -> io.BytesIO:
     """Read a whole file into memory; `-` is standard input."""
-    try:
+    with usage_errors(name):
         if name == "-":
             if sys.stdin is None:
                 raise UsageError("standard input is closed")
@@ -159,12 +170,6 @@ def read_bytes(name: str) -> io.BytesIO:
                 if stat.S_ISCHR(os.fstat(file.fileno()).st_mode) and not file.isatty():
                     raise UsageError(f"{name}: is a device")
                 raw = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise UsageError(f"{name}: no such file") from None
-    except OSError as error:
-        raise from_os_error(name, error) or UsageError(f"{name}: {error.strerror}") from error
-    except ValueError as error:  # a NUL in the name
-        raise UsageError(f"{name}: {error}") from None
     if len(raw) > MAX_BYTES:
         raise InputError(f"{name}: has more than {MAX_BYTES} bytes")
     return io.BytesIO(raw)

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError, UsageError, from_os_error, option
+from ..errors import InputError, UsageError, option
 from .files import (
     BLOCK_BYTES,
     COMPRESSIONS,
@@ -39,6 +39,7 @@ from .files import (
     Shard,
     input_errors,
     magic_suffix,
+    usage_errors,
 )
 
 BATCH_ROWS, BATCH_VALUES, BATCH_BYTES = 1 << 17, 1 << 22, 1 << 26  # maxima of one batch
@@ -198,14 +199,10 @@ def _find_shards(name: str, kind: str | None) -> tuple[Shard, ...]:
         if sys.stdin is None:
             raise UsageError("standard input is closed")
         return (_spooled("standard input", sys.stdin.buffer, kind),)
-    try:
+    if not os.path.lexists(name) and (files := sorted(glob.glob(name))):
+        return _shards(name, files, kind)
+    with usage_errors(name):
         mode = os.stat(name).st_mode
-    except FileNotFoundError:
-        if files := sorted(glob.glob(name)):
-            return _shards(name, files, kind)
-        raise UsageError(f"{name}: no such file") from None
-    except (OSError, ValueError) as error:
-        raise from_os_error(name, error) or UsageError(f"{name}: {error}") from error
     if not os.access(name, os.R_OK):
         raise UsageError(f"{name}: permission denied")
     if stat.S_ISDIR(mode):
@@ -237,11 +234,7 @@ def _shards_in_directory(name: str, kind: str | None) -> tuple[Shard, ...]:
 
 def _shards(name: str, files: list[str], kind: str | None) -> tuple[Shard, ...]:
     for file in files:
-        try:
-            mode = os.stat(file).st_mode
-        except OSError as error:
-            raise from_os_error(file, error) or UsageError(f"{file}: {error}") from error
-        if not stat.S_ISREG(mode):  # reading a pipe could block forever
+        if not os.path.isfile(file):  # reading a pipe could block forever
             raise UsageError(f"{file}: is not a regular file, as the shards of a table must be")
     shards = tuple(_shard_on_disk(file, kind) for file in files)
     kinds = {shard.format.kind for shard in shards}
@@ -256,12 +249,9 @@ def _shard_on_disk(name: str, kind: str | None) -> Shard:
 
 def _spooled(name: str, stream: BinaryIO, kind: str | None) -> Shard:
     """A stream copied to an unnamed temporary file, as it must be read more than once."""
-    try:
+    with usage_errors(f"{name}: cannot be copied"):
         spool = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the table
         shutil.copyfileobj(stream, spool)
-    except OSError as error:
-        what = f"{name}: cannot be copied"
-        raise from_os_error(what, error) or UsageError(f"{what}: {error}") from error
     spool.seek(0)
     suffix = magic_suffix(spool.read(4))
     # by its descriptor, so that Arrow's threads need not call back into Python to read it

@@ -15,7 +15,6 @@ import functools
 import hashlib
 import json
 import os
-import platform
 import re
 import shutil
 import sys
@@ -45,9 +44,8 @@ from ..errors import (
 )
 from ..notices import Notice
 from .columns import ColumnSummary
-from .files import BGZIP, COMPRESSIONS, DELIMITERS, Count, Format, read_document
+from .files import BGZIP, COMPRESSIONS, DELIMITERS, Count, Format, read_document, usage_errors
 from .reading import MANIFEST, PARQUET_KEY, existing_files
-from .rows import LABELED, NEGATIVE, UNLABELED, Rows
 
 TEMPORARY = re.compile(r"(\..*\.)[a-z0-9_]{8}\.tmp", re.DOTALL)
 _UMASK_LOCK = threading.Lock()
@@ -140,7 +138,7 @@ def check_target(name: str) -> None:
     """Raise a usage error, before any work is done, if an output cannot be written."""
     if _is_stdout(name):
         return
-    try:
+    with usage_errors(name):
         if Path(name).is_dir():
             raise UsageError(f"{name}: is a directory")
         if _is_device(name):
@@ -152,8 +150,6 @@ def check_target(name: str) -> None:
             with contextlib.suppress(FileNotFoundError):
                 os.lstat(path)  # an impossible name is an error here
             writable = os.access(path.parent, os.W_OK | os.X_OK)
-    except (OSError, ValueError) as error:
-        raise from_os_error(name, error) or UsageError(f"{name}: {error}") from error
     if not writable:
         raise UsageError(f"{name}: permission denied")
 
@@ -179,12 +175,10 @@ def check_distinct(outputs: Iterable[str | None], inputs: Iterable[str | None]) 
 
 def make_directory(name: str) -> None:
     """Make a directory for outputs unless it exists."""
-    try:
+    with usage_errors(name):
+        if os.path.lexists(name) and not os.path.isdir(name):
+            raise UsageError(f"{name}: is not a directory")
         os.makedirs(name, exist_ok=True)
-    except FileExistsError as error:
-        raise UsageError(f"{name}: is not a directory") from error
-    except (OSError, ValueError) as error:
-        raise from_os_error(name, error) or UsageError(f"{name}: {error}") from error
     if not os.access(name, os.W_OK | os.X_OK):
         raise UsageError(f"{name}: permission denied")
 
@@ -453,35 +447,6 @@ class Provenance(msgspec.Struct, kw_only=True):
     columns: list[ColumnSummary]
     warnings: list[Notice]
     files: dict[str, str] = {}  # SHA-256 by name
-
-
-def provenance(
-    rows: Rows,
-    *,
-    counts: Sequence[int],
-    columns: Sequence[ColumnSummary],
-    score_column: str | None,
-    notices: Sequence[Notice],
-    options: Mapping[str, Any],
-    execution: Mapping[str, Any],
-) -> Provenance:
-    """The provenance of results from these rows; `counts` are the rows of each set."""
-    return Provenance(
-        python_version=platform.python_version(),
-        inputs=[
-            InputFile(table.name, shard.name, shard.sha256())
-            for table in rows.tables
-            for shard in table.shards
-        ],
-        options=dict(options),
-        execution=dict(execution),
-        score_column=score_column,
-        n_labeled=counts[LABELED],
-        n_unlabeled=counts[UNLABELED],
-        n_negatives=counts[NEGATIVE] or None,
-        columns=list(columns),
-        warnings=list(notices),
-    )
 
 
 def digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
