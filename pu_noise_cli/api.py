@@ -111,7 +111,6 @@ class Estimated:
     def report(self, file: str) -> None:
         """Write the report as one HTML file."""
         from . import pipeline
-        from .report.page import render
         from .tables.writing import write_text
 
         trained, rows = self.scored.trained, self.scored.rows
@@ -119,8 +118,8 @@ class Estimated:
         assert rows is not None
         made_of = pipeline.provenance(rows, trained, {}, {})
         found = self.posteriors
-        content = pipeline.sample_report(self.document, found, None, self.doubtful, made_of)
-        write_text(str(file), render(content))
+        page = pipeline.sample_report(self.document, found, None, self.doubtful, made_of)
+        write_text(str(file), page.html())
 
 
 def estimate(

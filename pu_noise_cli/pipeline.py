@@ -47,8 +47,8 @@ from .prior.multivariate import feature_samples
 from .proteomics.levels import PSMS, WriteMatchPosteriors, calibrate_matches, roll_up, write_levels
 from .proteomics.matches import COUNTING, Confidence, Matches, MatchTally, check_decoys, match_keys
 from .proteomics.pin import SET_NAMES, PinRoles
-from .report.content import ReportContent, report_content
-from .report.page import render
+from .report.content import sample_page
+from .report.page import Page
 from .scale.engine import Engine, check_sharded_target
 from .score.classifiers import CLASSIFIERS
 from .score.model import HonestScorer, StoredModel, save_model
@@ -614,8 +614,8 @@ def _run(job: Run, rows: Rows, engine: Engine, stage: Stage) -> RunResult:
             dataset = prior.sample or made_of.score_column or "score"
             found.thresholds.write(str(folder / name), dataset, prior.method, prior.beta)
     target = job.wanted.target_alpha
-    content = sample_report(prior, found, target, written.doubtful, made_of)
-    write_text(str(folder / "report.html"), render(content))
+    page = sample_report(prior, found, target, written.doubtful, made_of)
+    write_text(str(folder / "report.html"), page.html())
     made_of.files = digests(folder, OUTPUTS) | digests(tables, MANIFESTS)
     write_json(str(folder / PROVENANCE), document(made_of))
     return RunResult(scored, prior, found, ())
@@ -653,9 +653,9 @@ def sample_report(
     doubtful: DoubtfulRows,
     made_of: Provenance | None,
     sources: Sequence[InputFile] = (),
-) -> ReportContent:
-    """The content of the report of one sample."""
-    return report_content(
+) -> Page:
+    """The report of one sample."""
+    return sample_page(
         prior,
         found.calibration,
         found.columns,

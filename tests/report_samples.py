@@ -23,9 +23,9 @@ from pu_noise_cli.prior import document
 from pu_noise_cli.prior.base import Settings
 from pu_noise_cli.prior.document import Prior, shares_for
 from pu_noise_cli.prior.estimation import estimate_prior, failed_prior, stated_prior
-from pu_noise_cli.report.comparison import Sample, compared_sample
-from pu_noise_cli.report.content import ReportContent, report_content
-from pu_noise_cli.report.page import Chart, render, sample_charts
+from pu_noise_cli.report.comparison import Sample, compared_sample, comparison_page
+from pu_noise_cli.report.content import sample_page
+from pu_noise_cli.report.page import Chart, Page
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.files import parse_document
 from pu_noise_cli.tables.writing import SCHEMA, InputFile, Provenance
@@ -159,12 +159,10 @@ def provenance(names: tuple[str, ...] = ("a", "b"), **changes: Any) -> Provenanc
     return parse_document("p.json", provenance_json(names) | changes, Provenance)
 
 
-def content_of(
-    found: Sketch, known: Prior, target_alpha: float | None = None, **more: Any
-) -> ReportContent:
+def content_of(found: Sketch, known: Prior, target_alpha: float | None = None, **more: Any) -> Page:
     """A report, without provenance unless it is given."""
     calibration = calibrated(found, known)
-    return report_content(
+    return sample_page(
         known,
         calibration,
         posterior_columns(calibration, target_alpha=target_alpha),
@@ -174,9 +172,7 @@ def content_of(
     )
 
 
-def named_content(
-    known: Prior, names: tuple[str, ...] = ("gene 1", "gene 2"), **more: Any
-) -> ReportContent:
+def named_content(known: Prior, names: tuple[str, ...] = ("gene 1", "gene 2"), **more: Any) -> Page:
     """A report of `sketch()` in which ids, columns and files have these names."""
     files = {"provenance": provenance(names)} | more
     return content_of(
@@ -189,7 +185,7 @@ def named_content(
 
 
 @cache
-def content(names: tuple[str, ...] = ("gene 1", "gene 2"), method: str = "auto") -> ReportContent:
+def content(names: tuple[str, ...] = ("gene 1", "gene 2"), method: str = "auto") -> Page:
     """A report in which every text that can come from a stranger is one of the names."""
     known = prior(sketch(), method, names[0])
     notices = tuple(Notice("few-rows", n) for n in names[:8])
@@ -204,9 +200,9 @@ def page(names: tuple[str, ...] = ("gene 1", "gene 2"), method: str = "auto") ->
     return render(content(names, method))
 
 
-def chart(content: ReportContent, name: str) -> Chart:
+def chart(content: Page, name: str) -> Chart:
     """The chart of a name."""
-    (found,) = (c for group in sample_charts(content).values() for c in group if c.name == name)
+    (found,) = (c for c in content.drawn if c.name == name)
     return found
 
 
@@ -223,6 +219,14 @@ def compared(names: tuple[str, ...]) -> list[Sample]:
 
 
 # What stands in a page
+
+
+def render(content: Page) -> str:
+    return content.html()
+
+
+def render_comparison(samples: list[Sample]) -> str:
+    return comparison_page(samples).html()
 
 
 class Outline(HTMLParser):

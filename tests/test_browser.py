@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import report_samples as samples
 from msgspec.structs import replace
+from report_samples import render, render_comparison
 
-from pu_noise_cli.report.comparison import render_comparison
-from pu_noise_cli.report.page import render
 from pu_noise_cli.score.sketch import Sketch
 
 pytest.importorskip("websocket", reason="the websocket-client package is not installed")

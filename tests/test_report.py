@@ -16,7 +16,16 @@ import report_samples as samples
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from report_samples import Outline, chart, content_of, data_of, named_content, section
+from report_samples import (
+    Outline,
+    chart,
+    content_of,
+    data_of,
+    named_content,
+    render,
+    render_comparison,
+    section,
+)
 
 from pu_noise_cli import report
 from pu_noise_cli.cli import process as cli
@@ -26,19 +35,9 @@ from pu_noise_cli.posterior.table import DoubtfulRow, DoubtfulRows
 from pu_noise_cli.prior.base import Settings
 from pu_noise_cli.prior.document import Prior, parse_prior, summarize_prior
 from pu_noise_cli.prior.estimation import estimate_prior
-from pu_noise_cli.report.comparison import compared_sample, comparison_charts, render_comparison
-from pu_noise_cli.report.content import PLAIN_BLOCKS, Proportion, histogram_lines
-from pu_noise_cli.report.page import (
-    PRINT,
-    ForestLine,
-    Names,
-    command_words,
-    forest,
-    render,
-    sample_charts,
-    script_json,
-    shortened,
-)
+from pu_noise_cli.report.comparison import compared_sample, comparison_page
+from pu_noise_cli.report.content import PLAIN_BLOCKS, command_words, histogram_lines
+from pu_noise_cli.report.page import PRINT, Names, Proportion, forest, script_json, shortened
 from pu_noise_cli.score.sketch import Sketch
 
 FAST = ("--classifier", "logistic")
@@ -268,7 +267,8 @@ def test_no_all_clear_with_wide_intervals(alpha, interval, beta_ci, calm):
 
 def test_components_add_up_to_alpha_and_beta():
     content = samples.content()
-    for name, fraction in (("unlabeled", content.alpha.value), ("labeled", content.beta.value)):
+    for name, symbol in (("unlabeled", "alpha"), ("labeled", "beta")):
+        fraction = content.values[symbol].value
         rows = chart(content, f"scores-{name}").rows
         assert sum(row["positive"] for row in rows) == pytest.approx(fraction, abs=0.01)
         assert sum(row["total"] for row in rows) == pytest.approx(1, abs=1e-3)
@@ -279,7 +279,7 @@ def test_components_add_up_to_alpha_and_beta():
 def test_few_positives_are_drawn_enlarged():
     found = samples.few_positives()
     content = content_of(found, samples.prior(found))
-    names = [one.name for one in sample_charts(content)["scores"]]
+    names = [one.name for one in content.charts["scores"]]
     assert names == ["scores-unlabeled", "positives-unlabeled", "scores-labeled"]
     plain, enlarged = (chart(content, name) for name in names[:2])
     tallest = max(row["positive"] for row in enlarged.rows)
@@ -321,11 +321,11 @@ def test_roc_curves_enclose_about_the_areas_that_are_stated():
     rows = pd.DataFrame(chart(content, "roc").rows)
     areas = {name: np.trapezoid(curve["y"], curve["x"]) for name, curve in rows.groupby("curve")}
     recovered, observed = (areas[name] for name in sorted(areas, key=lambda n: "observed" in n))
-    assert observed == pytest.approx(content.sketch.auc, abs=0.003)
+    assert observed == pytest.approx(content.values["sketch"].auc, abs=0.003)
     assert recovered > observed
     assert recovered == pytest.approx(content.auc, abs=0.05)
     text = section(samples.page(), "roc")
-    for auc in (content.sketch.auc, content.auc):
+    for auc in (content.values["sketch"].auc, content.auc):
         assert f"{auc:.3f}" in text
         assert f"AUC {auc:.3f}" in chart(content, "roc").alt
 
@@ -343,14 +343,14 @@ def test_the_elbow_is_alphamaxs_own_for_every_method():
 def test_calls_count_the_rows_of_the_posterior_table(target):
     found = samples.sketch()
     content = content_of(found, samples.prior(found), target)
-    for calls in (*content.calls_by_posterior, *content.calls_by_fdr):
+    for calls in (*content.values["calls_by_posterior"], *content.values["calls_by_fdr"]):
         called = found.scores >= (np.inf if calls.lowest_score is None else calls.lowest_score)
         assert calls.unlabeled == found.unlabeled[called].sum()
-    for calls in content.calls_by_posterior:
+    for calls in content.values["calls_by_posterior"]:
         assert calls.unlabeled == 0 or calls.positive_fraction >= calls.level
-    for calls in content.calls_by_fdr:
+    for calls in content.values["calls_by_fdr"]:
         assert calls.unlabeled == 0 or 1 - calls.positive_fraction <= calls.level
-    assert content.calls_by_fdr[-1].unlabeled > 0
+    assert content.values["calls_by_fdr"][-1].unlabeled > 0
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
@@ -627,7 +627,7 @@ def test_several_samples_are_compared_with_those_that_failed(punoise, scores, tm
 
 
 def test_a_failed_sample_has_a_line_of_its_own_without_an_interval():
-    for drawn in comparison_charts(samples.compared(("a", "b"))):
+    for drawn in comparison_page(samples.compared(("a", "b"))).drawn:
         row = drawn.rows[-1]
         assert row["label"] == "failed"
         assert (row["value"], row["low"], row["high"]) == (None, None, None)
@@ -635,12 +635,12 @@ def test_a_failed_sample_has_a_line_of_its_own_without_an_interval():
         spec = drawn.spec()
         assert spec["encoding"]["y"]["scale"]["domain"] == ["a", "b", "failed"]
         assert spec["layer"][-1]["encoding"]["text"] == {"value": row["estimate"]}
-    assert comparison_charts([compared_sample("f", samples.failed())]) == []
+    assert comparison_page([compared_sample("f", samples.failed())]).drawn == []
 
 
 def test_samples_of_one_name_stay_apart():
     names = ("same", "same", "same (2)", "s" * 100, "s" * 99)
-    drawn = forest("f", "title", "α", [ForestLine(name, Proportion(0.5)) for name in names])
+    drawn = forest("f", "title", "α", [(name, Proportion(0.5), False) for name in names])
     assert len({row["label"] for row in drawn.rows}) == len(names)
 
 
@@ -742,7 +742,7 @@ def test_figures_show_what_the_page_shows(punoise, scores, tmp_path):
 
 
 def test_print_has_neither_placeholders_nor_what_needs_a_pointer():
-    for group in sample_charts(samples.content(method="all")).values():
+    for group in samples.content(method="all").charts.values():
         for drawn in group:
             text = json.dumps(drawn.spec(PRINT, 460))
             assert '"$' not in text

@@ -8,34 +8,39 @@ import pandas as pd
 import pytest
 import report_samples as samples
 from msgspec.structs import replace as changed
-from report_samples import Outline, data_of, section
+from report_samples import Outline, data_of, render, render_comparison, section
 
 from pu_noise_cli.prior.document import Prior
-from pu_noise_cli.report.comparison import compared_sample, comparison_charts, render_comparison
-from pu_noise_cli.report.content import ReportContent, histogram_lines
-from pu_noise_cli.report.page import render, sample_charts
+from pu_noise_cli.report.comparison import compared_sample, comparison_page
+from pu_noise_cli.report.content import histogram_lines
+from pu_noise_cli.report.page import Page
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import NEGATIVE, SETS
 
 ALPHA, BETA = 0.2, 0.9
 
 
-def with_negatives() -> ReportContent:
+def with_negatives() -> Page:
     found = samples.with_negatives()
     return samples.content_of(found, samples.prior(found))
 
 
-def without_unlabeled(alpha: float = ALPHA, beta: float = BETA) -> ReportContent:
+def without_unlabeled(alpha: float = ALPHA, beta: float = BETA) -> Page:
     found = samples.without_unlabeled()
     return samples.content_of(found, samples.stated(found, alpha, beta))
 
 
-def of_decoys() -> ReportContent:
+def of_decoys() -> Page:
     return samples.content_of(samples.decoys(), samples.prior_of_decoys())
 
 
-def distributions(content: ReportContent) -> list:
-    return sample_charts(content)["scores"]
+def distributions(content: Page) -> list:
+    return content.charts["scores"]
+
+
+def reliability(content: Page) -> pd.DataFrame:
+    """What the chart of the calibration shows."""
+    return pd.DataFrame(samples.chart(content, "calibration").rows)
 
 
 def sections(page: str) -> list[str]:
@@ -47,7 +52,7 @@ def sections(page: str) -> list[str]:
 
 def test_known_negatives_are_drawn_as_a_line_of_their_own():
     content = with_negatives()
-    known = np.repeat(content.sketch.scores, content.sketch.negative)
+    known = np.repeat(content.values["sketch"].scores, content.values["sketch"].negative)
     for chart, other in zip(distributions(content), ("labeled", "unlabeled"), strict=True):
         ends = [*(row["low"] for row in chart.rows), chart.rows[-1]["high"]]
         expected = np.histogram(known, ends)[0] / len(known)
@@ -73,9 +78,9 @@ def test_without_known_negatives_nothing_is_said_of_them():
 
 def test_labeled_rows_are_compared_with_known_negatives_too():
     content = with_negatives()
-    sketch, said = content.sketch, section(render(content), "roc")
-    aucs = (sketch.auc, sketch.auc_against(NEGATIVE), content.prior.auc)
-    assert re.findall(r"AUC (\d\.\d+)", sample_charts(content)["roc"][0].alt) == [
+    sketch, said = content.values["sketch"], section(render(content), "roc")
+    aucs = (sketch.auc, sketch.auc_against(NEGATIVE), content.values["prior"].auc)
+    assert re.findall(r"AUC (\d\.\d+)", content.charts["roc"][0].alt) == [
         f"{auc:.3f}" for auc in aucs
     ]
     assert f"labeled rows against known negatives, observed {aucs[1]:.3f}" in said
@@ -83,10 +88,10 @@ def test_labeled_rows_are_compared_with_known_negatives_too():
 
 def test_rows_that_only_negatives_score_like_leave_the_calibration_whole():
     content = with_negatives()
-    assert content.sketch.unlabeled[-1] == content.sketch.labeled[-1] == 0, "such as the highest"
-    groups = content.reliability
-    assert groups["rows"].sum() == content.sketch.n_labeled + content.sketch.n_unlabeled
-    assert np.isfinite(list(groups.values())).all()
+    sketch, groups = content.values["sketch"], reliability(content)
+    assert sketch.unlabeled[-1] == sketch.labeled[-1] == 0, "such as the highest"
+    assert groups["rows"].sum() == sketch.n_labeled + sketch.n_unlabeled
+    assert np.isfinite(groups).all(axis=None)
 
 
 # Without unlabeled rows
@@ -130,25 +135,27 @@ def test_few_positives_of_a_population_are_drawn_enlarged():
 
 
 def test_the_calibration_without_unlabeled_rows_is_against_negatives():
-    groups = without_unlabeled().reliability
+    groups = reliability(without_unlabeled())
     assert groups["rows"].sum() == 500
     predicted = groups["predicted"]
     assert ((groups["low"] <= predicted) & (predicted <= groups["high"])).mean() > 0.8
-    assert predicted[0] < 0.3
-    assert predicted[-1] > 0.9
+    assert predicted.iloc[0] < 0.3
+    assert predicted.iloc[-1] > 0.9
 
 
 @pytest.mark.parametrize("target", [None, 0.05])
 def test_rows_that_pass_are_counted_by_set(target):
     found = samples.without_unlabeled()
     content = samples.content_of(found, samples.stated(found, ALPHA, BETA), target)
-    assert content.population_alpha == (target or ALPHA)
-    for calls in (*content.calls_by_posterior, *content.calls_by_fdr):
-        called = found.scores >= (np.inf if calls.lowest_score is None else calls.lowest_score)
-        assert calls.labeled == found.labeled[called].sum()
-        assert calls.negative == found.negative[called].sum()
-        assert calls.unlabeled == 0
-    assert max(calls.labeled for calls in content.calls_by_fdr) > 0
+    assert content.values["population_alpha"] == (target or ALPHA)
+    by_fdr = content.values["calls_by_fdr"]
+    for calls in (*content.values["calls_by_posterior"], *by_fdr):
+        lowest = calls["lowest_score"]
+        called = found.scores >= (np.inf if lowest is None else lowest)
+        assert calls["labeled"] == found.labeled[called].sum()
+        assert calls["negative"] == found.negative[called].sum()
+        assert calls["unlabeled"] == 0
+    assert max(calls["labeled"] for calls in by_fdr) > 0
 
 
 @pytest.fixture
@@ -198,7 +205,7 @@ def test_a_posterior_for_another_population_is_distinguished_from_the_stated_one
 def test_a_report_of_labeled_negatives_says_so():
     content = of_decoys()
     page = render(content)
-    prior, said = content.prior, Outline(page).text
+    prior, said = content.values["prior"], Outline(page).text
     assert f"{100 * prior.alpha:.1f} % of the 1,000 unlabeled rows are positive" in said
     assert "of the 400 labeled rows truly are negative" in said
     assert "of the labeled rows are truly negative" in said
@@ -211,7 +218,7 @@ def test_a_report_of_labeled_negatives_says_so():
 
 def test_what_is_assumed_of_labeled_negatives_is_of_the_bottom():
     content = of_decoys()
-    (chart,) = sample_charts(content)["assumption"]
+    (chart,) = content.charts["assumption"]
     spec = chart.spec()
     assert "negatives" in spec["encoding"]["x"]["title"]
     assert "lowest-scoring" in chart.alt
@@ -221,7 +228,7 @@ def test_what_is_assumed_of_labeled_negatives_is_of_the_bottom():
     assert "score like your lowest-scoring labeled ones you know to be negative" in page
     assert "best" not in section(page, "assumption") + section(page, "answer")
     (used,) = spec["datasets"]["assumed"]
-    assert used["purity"] == pytest.approx(content.prior.assumed.purity, abs=1e-5)
+    assert used["purity"] == pytest.approx(content.values["prior"].assumed.purity, abs=1e-5)
     assert used["purity"] in [row["purity"] for row in chart.rows], "on the same scale"
 
 
@@ -244,18 +251,18 @@ def test_labeled_negatives_are_labeled_positives_turned_round():
     alts = [chart.alt.replace("\u00a0", " ") for chart in distributions(ours)]
     assert "positives, 70.0 % of the area" in alts[0]
     assert "positives, 10.0 % of the area" in alts[1]
-    mine, chart = (sample_charts(content)["roc"][0] for content in (ours, theirs))
+    mine, chart = (content.charts["roc"][0] for content in (ours, theirs))
     assert re.findall(r"AUC [\d.]+", mine.alt) == re.findall(r"AUC [\d.]+", chart.alt)
     observed = [row for row in mine.rows if "observed" in row["curve"]]
     assert np.mean([row["y"] >= row["x"] - 0.02 for row in observed]) > 0.95, "above the diagonal"
     assert mine.spec()["encoding"]["x"]["title"].startswith("labeled rows (negatives)")
-    predicted = [content.reliability["predicted"] for content in (ours, theirs)]
+    predicted = [reliability(content)["predicted"].to_numpy() for content in (ours, theirs)]
     assert predicted[0][::-1] == pytest.approx(predicted[1], abs=0.03)
 
 
 def test_the_elbow_of_labeled_negatives_is_on_the_curve_of_their_class():
     content = of_decoys()
-    chart = sample_charts(content)["curves"][0]
+    chart = content.charts["curves"][0]
     (point,) = chart.more_rows["points"]
     assert "elbow" in point["mark"]
     # at most 70 % of the unlabeled rows are as the labeled negatives are
@@ -305,8 +312,8 @@ def priors() -> dict[str, Prior]:
 
 def test_samples_of_other_kinds_are_compared_in_words_that_fit_them():
     found = [compared_sample(name, prior) for name, prior in priors().items()]
-    assert "share of correct labels" in comparison_charts(found)[1].title
-    assert "share of true positives" in comparison_charts(found[:1])[1].title
+    assert "share of correct labels" in comparison_page(found).drawn[1].title
+    assert "share of true positives" in comparison_page(found[:1]).drawn[1].title
     said = {
         name: Outline(render_comparison([compared_sample(name, p)])).text
         for name, p in priors().items()
@@ -334,8 +341,9 @@ def test_the_terminal_shows_the_samples_that_there_are():
 
 def test_where_nothing_is_assumed_it_is_of_the_right_end():
     content = of_decoys()
-    assumed = changed(content.prior.assumed, purity=0.0)
-    page = render(samples.content_of(samples.decoys(), changed(content.prior, assumed=assumed)))
+    prior = content.values["prior"]
+    assumed = changed(prior.assumed, purity=0.0)
+    page = render(samples.content_of(samples.decoys(), changed(prior, assumed=assumed)))
     assert "nothing of the lowest-scoring rows" in section(page, "answer")
 
 

@@ -15,11 +15,9 @@ from .process import Console
 if TYPE_CHECKING:
     from ..notices import Notice
     from ..report.comparison import Sample
-    from ..report.page import Chart
+    from ..report.page import Page
     from ..scale.engine import Engine
     from ..tables.writing import InputFile
-
-    Page = tuple[str, list[Chart], tuple[Notice, ...]]  # with its charts, and warnings
 
 
 @command("report")
@@ -33,7 +31,7 @@ def report(options: Options, console: Console) -> None:
     punoise report --prior a.json b.json c.json --out samples.html --figures figures
     """
     from ..report import page as figures
-    from ..report.comparison import render_comparison
+    from ..report.comparison import comparison_page
     from ..tables.writing import check_target, write_text
 
     names = (*options.prior, *options.more_priors)
@@ -46,27 +44,26 @@ def report(options: Options, console: Console) -> None:
         figures.converter()  # a usage error if it is missing
     try:
         if options.scores is None:
-            page, charts, notices = _comparison(names, options.on_failure == "write")
+            page, notices = _comparison(names, options.on_failure == "write")
         else:
             with options.engine(console) as engine:
-                page, charts, notices = _sample(options, names[0], engine)
+                page, notices = _sample(options, names[0], engine)
     except (InputError, EstimationError) as error:
         if options.on_failure != "write":
             raise
         failed = _failed_sample(names[0], error)
-        page, charts, notices = render_comparison([failed]), [], failed.prior.notices
+        page, notices = comparison_page([failed]), failed.prior.notices
     if options.figures is not None:
-        figures.write_figures(charts, options.figures)
-    write_text(options.out, page)
+        figures.write_figures(page.drawn, options.figures)
+    write_text(options.out, page.html())
     console.conclude(notices)
 
 
-def _sample(options: Options, prior_file: str, engine: Engine) -> Page:
+def _sample(options: Options, prior_file: str, engine: Engine) -> tuple[Page, tuple[Notice, ...]]:
     """The report of one sample, from its files."""
     from .. import pipeline
     from ..posterior.table import DoubtfulRows
     from ..prior.document import read_prior
-    from ..report.page import render, sample_charts
     from ..score.scores import open_scores, score_chunks
     from ..tables.files import read_document
     from ..tables.writing import InputFile, Provenance, check_same_run
@@ -89,15 +86,14 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> Page:
     documents = [name for name in (prior_file, options.provenance) if name is not None]
     sources += map(_digested, documents)
     target = wanted.target_alpha
-    content = pipeline.sample_report(prior, found, target, doubtful, made_of, sources)
-    charts = [chart for group in sample_charts(content).values() for chart in group]
-    return render(content), charts, found.notices
+    page = pipeline.sample_report(prior, found, target, doubtful, made_of, sources)
+    return page, found.notices
 
 
-def _comparison(priors: Sequence[str], tolerant: bool) -> Page:
+def _comparison(priors: Sequence[str], tolerant: bool) -> tuple[Page, tuple[Notice, ...]]:
     """The page that compares samples; if tolerant, unusable ones are listed with the reason."""
     from ..prior.document import parse_prior
-    from ..report.comparison import compared_sample, comparison_charts, render_comparison
+    from ..report.comparison import compared_sample, comparison_page
     from ..tables.files import read_json
 
     samples = []
@@ -108,7 +104,7 @@ def _comparison(priors: Sequence[str], tolerant: bool) -> Page:
             if not tolerant:
                 raise
             samples.append(_failed_sample(name, error))
-    return render_comparison(samples), comparison_charts(samples), ()
+    return comparison_page(samples), ()
 
 
 def _failed_sample(name: str, error: PunoiseError) -> Sample:

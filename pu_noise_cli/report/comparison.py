@@ -13,8 +13,8 @@ from .. import __version__
 from ..errors import InputError, option
 from ..notices import Notice
 from ..prior.document import STATED, Prior
-from .content import WORDS, Proportion, explain
-from .page import Chart, ForestLine, forest, render_page
+from .content import WORDS, explain
+from .page import Page, Proportion, forest
 
 MAX_SAMPLES = 1000  # that are drawn and listed
 
@@ -47,41 +47,38 @@ def compared_sample(name: str, prior: Prior) -> Sample:
     )
 
 
-def comparison_charts(samples: Sequence[Sample]) -> list[Chart]:
-    """Forest plots of α and β over samples; none if all have failed."""
-    drawn = samples[:MAX_SAMPLES]
-    if all(one.alpha is None for one in drawn):
-        return []
+def comparison_page(samples: Sequence[Sample]) -> Page:
+    """The page that compares samples, failed ones included."""
+    by_alpha = sorted((one.alpha.value, i) for i, one in enumerate(samples) if one.alpha)
+    estimated = [samples[i] for _, i in by_alpha]
+    codes = sorted({notice.code for one in samples for notice in one.prior.notices})
     has_negatives = any(one.words is not WORDS["positive"] for one in samples)
     correct = "correct labels" if has_negatives else "true positives"
-    return [
+    drawn = samples[:MAX_SAMPLES]
+    charts = [
         forest(
             f"samples-{name}",
             f"{symbol} by sample: {title}",
             symbol,
-            [ForestLine(one.name, getattr(one, name), not one.prior.notices) for one in drawn],
+            [(one.name, getattr(one, name), not one.prior.notices) for one in drawn],
         )
         for name, symbol, title in (
             ("alpha", "α", "share of positives among the unlabeled rows"),
             ("beta", "β", f"share of {correct} among the labeled rows"),
         )
+        if any(one.alpha for one in drawn)
     ]
-
-
-def render_comparison(samples: Sequence[Sample]) -> str:
-    """The page that compares samples, failed ones included."""
-    by_alpha = sorted((one.alpha.value, i) for i, one in enumerate(samples) if one.alpha)
-    estimated = [samples[i] for _, i in by_alpha]
-    codes = sorted({notice.code for one in samples for notice in one.prior.notices})
-    return render_page(
+    return Page(
         "comparison.html",
         "punoise report: samples compared" if len(samples) > 1 else "punoise report",
-        comparison_charts(samples),
-        samples=samples,
-        estimated=estimated,
-        wide=sum(one.alpha is not None and one.alpha.is_wide for one in estimated),
-        warnings=explain(Notice(code, "") for code in codes),
-        max_samples=MAX_SAMPLES,
+        {"forest": charts},
+        {
+            "samples": samples,
+            "estimated": estimated,
+            "wide": sum(one.alpha is not None and one.alpha.is_wide for one in estimated),
+            "warnings": explain(Notice(code, "") for code in codes),
+            "max_samples": MAX_SAMPLES,
+        },
     )
 
 

@@ -1,12 +1,14 @@
-"""The numbers that a report shows, computed once, and how numbers are written for readers.
+"""The report of one sample: its numbers, computed once, and its charts.
 
 Time and memory depend on the number of cells of the sketch, not on that of rows.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,6 @@ from ..numerics import FloatArray, IntArray, mid_ranks, relative_mid_ranks
 from ..posterior.calibration import Calibration, corrected_auc, posterior_at
 from ..posterior.groups import Groups
 from ..posterior.table import DoubtfulRow
-from ..prior.base import Interval
 from ..prior.document import (
     LITTLE,
     STATED,
@@ -33,12 +34,24 @@ from ..prior.estimation import elbows
 from ..score.sketch import Sketch
 from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED
 from ..tables.writing import InputFile, Provenance
+from .page import (
+    MAX_LISTED,
+    NBSP,
+    Chart,
+    Page,
+    Proportion,
+    as_rows,
+    base_name,
+    forest,
+    number,
+    percent,
+    percent_range,
+    rounded,
+    shortened,
+)
 
-Columns = dict[str, Any]  # arrays or lists of equal length, by name
 Weights = FloatArray | IntArray  # of the cells of a sketch, shape (cells,)
 
-NBSP = "\u00a0"
-WIDE = 0.4  # width of an interval beyond which an estimate says little
 SCORE_BINS = 64  # a power of two: then the cells of scores in [0, 1] fall whole into bins
 MIN_VISIBLE = 0.05  # of the height of a chart: lower bars are drawn once more, enlarged
 ENLARGED_HEIGHT = 1.3  # of an enlarged chart, in units of its tallest bar of positives
@@ -52,7 +65,9 @@ TAIL = 0.002  # fraction of rows at either end that may lie outside the drawn ra
 Z = 1.96
 MIN_PURITIES, MAX_PURITIES = 3, 100  # that are drawn
 MAX_LOG_ODDS = 5.0  # decades of odds that are drawn on either side of even odds
+EVIDENCE_TICKS = (0.00001, 0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)
 LARGEST_GROUPS = 20
+MAX_WARNINGS = 50
 
 # What depends on the class of the labeled rows.
 WORDS = {
@@ -77,29 +92,12 @@ WORDS = {
         "labeled_positives": f"1{NBSP}−{NBSP}β",
     },
 }
-
-
-# ---- Numbers for readers
-
-
-def percent(fraction: float) -> str:
-    """A fraction for readers: 18.5 %, with two decimals where it is nearly 0 or 1."""
-    value = 100 * fraction
-    edge = min(value, 100 - value)
-    if 0 < edge < 0.005:
-        return f"{value:.1g}{NBSP}%" if value < 50 else f"more than 99.99{NBSP}%"
-    decimals = 0 if edge == 0 else 2 if edge < 1 else 1
-    return f"{value:.{decimals}f}{NBSP}%"
-
-
-def count(number: float) -> str:
-    """A number of rows, in groups of three digits."""
-    return f"{round(number):,}"
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """A number for a table; a dash for none."""
-    return "–" if value is None else f"{value:.{digits}g}"
+LINES = {"labeled": "labeled rows", "unlabeled": "unlabeled rows", "known": "known negatives"}
+LIKELIHOODS = {
+    "alpha_plus": ("α⁺", "how much of the labeled distribution fits into the unlabeled one"),
+    "beta_plus": ("β⁺", "how much of the unlabeled distribution fits into the labeled one"),
+}
+COLUMN_KINDS = {"number": "numeric", "boolean": "true/false", "category": "categorical"}
 
 
 def _round_percent(fraction: float, digits: int) -> str:
@@ -109,192 +107,7 @@ def _round_percent(fraction: float, digits: int) -> str:
 WORDING = Wording("α", "β", _round_percent)
 
 
-# ---- What is shown
-
-
-@dataclass(frozen=True)
-class Proportion:
-    """α or β with its 95 % interval, whose lower end is 0 where it is next to nothing."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    is_wide: bool = False
-
-    @classmethod
-    def from_estimate(cls, value: float, interval: Interval | None) -> Proportion:
-        if interval is None:
-            return cls(value)
-        low, high = interval
-        return cls(value, lower_end(interval), high, high - low > min(value, WIDE))
-
-    @property
-    def range(self) -> str:
-        """The interval in words; there must be one."""
-        return percent_range(self.low or 0.0, self.high or 0.0)
-
-    @property
-    def cell(self) -> str:
-        """The value and its interval for a table."""
-        low = f"{self.low:.4f}" if self.low else "0"
-        return f"{self.value:.4f}" + ("" if self.high is None else f" [{low}, {self.high:.4f}]")
-
-
-def percent_range(low: float, high: float) -> str:
-    return f"{percent(lower_end((low, high)))} to {percent(high)}"
-
-
-@dataclass(frozen=True)
-class Warned:
-    """A warning with its meaning and remedy."""
-
-    code: str
-    message: str
-    meaning: str
-    remedy: str
-
-
-@dataclass(frozen=True)
-class MethodEstimate:
-    """What one method says."""
-
-    method: str
-    alpha: Proportion
-    beta: Proportion
-    alpha_plus: float | None
-    beta_plus: float | None
-    is_answer: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Likelihood:
-    """AlphaMax's log-likelihood of α⁺ or β⁺."""
-
-    name: str  # alpha_plus or beta_plus
-    x: FloatArray  # (points,), increasing
-    y: FloatArray
-    answer: float | None  # the value of the method that gives the answer
-    elbow: float | None  # AlphaMax's own, where that is another method
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """The interval of α by the purity assumed."""
-
-    columns: Columns  # purity, low, high
-    stated: float
-    is_used: bool
-    is_contradicted: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Histogram:
-    """The scores of one sample, and of the others for comparison, as fractions of their rows."""
-
-    sample: str  # labeled, unlabeled, or population, which stands for unlabeled rows
-    fraction: float  # of positives
-    columns: Columns  # low, high, middle, total, positive, negative, and a line for each other set
-    lines: tuple[str, ...]  # labeled, unlabeled, known
-    enlarged_top: float | None  # where positives are too few to be seen, the height to draw
-
-
-@dataclass(frozen=True, eq=False)
-class Roc:
-    """Fractions of two samples above each threshold, from (0, 0) to (1, 1)."""
-
-    upper: str
-    lower: str
-    columns: Columns  # i, threshold, x, y
-    auc: float | None
-
-
-@dataclass(frozen=True)
-class Calls:
-    """The rows that reach a level of the posterior or of the false discovery rate."""
-
-    level: float
-    unlabeled: int
-    labeled: int
-    negative: int
-    positive_fraction: float | None  # expected among such rows; None without rows
-    lowest_score: float | None
-
-    @property
-    def positives(self) -> float:
-        return self.unlabeled * (self.positive_fraction or 0.0)
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Levels of evidence, and the posterior by score at the prior that they are for."""
-
-    prior: float
-    levels: tuple[Threshold, ...]
-    begins: tuple[str, ...]  # the scores at which each level begins, or that it is not reached
-    columns: Columns  # score, posterior, low, high, and their log odds
-
-
-@dataclass(frozen=True)
-class GroupTable:
-    """The largest groups."""
-
-    by: str
-    total: int
-    rows: tuple[dict[str, Any], ...]  # name, unlabeled, labeled, alpha, shift
-
-
-@dataclass(frozen=True)
-class DoubtfulLabel:
-    """A doubtful row with the probability that its label is correct."""
-
-    row: int
-    id: str
-    score: float
-    correct: float
-
-
-@dataclass(frozen=True, eq=False)
-class ReportContent:
-    """All that the page of one sample shows, as plain data."""
-
-    prior: Prior
-    sketch: Sketch
-    labeled_class: str
-    words: Mapping[str, str]  # that depend on the class of the labeled rows
-    is_stated: bool  # α and β are the user's own
-    # the answer and what it assumes
-    alpha: Proportion
-    beta: Proportion
-    certainty: Mapping[str, str | None]
-    assumed: str | None  # beforehand, in words
-    sensitivity: Sensitivity | None
-    warnings: tuple[Warned, ...]
-    # the score
-    histograms: tuple[Histogram, ...]
-    is_beyond_axis: bool  # some rows score beyond the drawn range
-    observed_rocs: tuple[Roc, ...]
-    recovered_roc: Roc | None
-    auc: float | None  # of positives against negatives
-    # how α and β were estimated
-    estimates: tuple[MethodEstimate, ...]
-    likelihoods: tuple[Likelihood, ...]
-    # posteriors, in the population that they are for
-    target_alpha: float | None  # None: the population of the unlabeled rows
-    population_alpha: float | None  # None: the same; else the fraction of positives in it
-    reliability: Columns  # predicted, observed, low, high, rows
-    by_score: Columns  # score, posterior, posterior_labeled, fdr, and low, high where bounded
-    posterior_rows: FloatArray  # (POSTERIOR_BINS,): unlabeled rows by posterior
-    calls_by_posterior: tuple[Calls, ...]
-    calls_by_fdr: tuple[Calls, ...]
-    evidence: Evidence | None
-    groups: GroupTable | None
-    doubtful: tuple[DoubtfulLabel, ...]
-    # where it all comes from
-    provenance: Provenance | None
-    sources: tuple[InputFile, ...]
-
-
-def report_content(
+def sample_page(
     prior: Prior,
     calibration: Calibration,
     posterior: Mapping[str, Any],
@@ -306,8 +119,8 @@ def report_content(
     sources: Iterable[InputFile] = (),
     thresholds: Thresholds | None = None,
     groups: Groups | None = None,
-) -> ReportContent:
-    """Compute what the page of one sample shows.
+) -> Page:
+    """The report of one sample.
 
     Parameters
     ----------
@@ -327,8 +140,7 @@ def report_content(
     """
     assert prior.alpha is not None
     assert prior.beta is not None
-    sketch = calibration.sketch
-    labeled_class, p, fdr = sketch.labeled_class, posterior["posterior"], posterior["fdr"]
+    sketch, p, fdr = calibration.sketch, posterior["posterior"], posterior["fdr"]
     drawn = score_range(sketch)
     cells = _curve_cells(sketch, *drawn)
     by_score = {
@@ -339,130 +151,195 @@ def report_content(
     }
     if bounds is not None:
         by_score |= {"low": bounds[0][cells], "high": bounds[1][cells]}
-    return ReportContent(
-        prior=prior,
-        sketch=sketch,
-        labeled_class=labeled_class,
-        words=WORDS[labeled_class],
-        is_stated=prior.method == STATED,
-        alpha=Proportion.from_estimate(prior.alpha, prior.alpha_ci),
-        beta=Proportion.from_estimate(prior.beta, prior.beta_ci),
-        certainty=_certainty(prior, WORDS[labeled_class]),
-        assumed=None if prior.assumed is None else prior.assumed.words,
-        sensitivity=_sensitivity(prior, calibration),
-        warnings=explain(
-            (
-                *(() if provenance is None else provenance.warnings),
-                *prior.notices,
-                *calibration.notices,
+    alpha = Proportion.from_estimate(prior.alpha, prior.alpha_ci)
+    beta = Proportion.from_estimate(prior.beta, prior.beta_ci)
+    estimates = [
+        {
+            "alpha": Proportion.from_estimate(one.alpha, one.alpha_ci),
+            "beta": Proportion.from_estimate(one.beta, one.beta_ci),
+        }
+        for one in prior.estimates
+    ]
+    # None: the population of the unlabeled rows
+    population_alpha = target_alpha
+    if target_alpha is None and not sketch.n_unlabeled:
+        population_alpha = prior.alpha
+    population = ""  # that posteriors are for, to follow a noun
+    if population_alpha is not None:
+        population = f" in a population with {percent(population_alpha)} positives"
+    auc = prior.auc if sketch.n_unlabeled else corrected_auc(calibration)
+    rocs = _observed_rocs(sketch)
+    notices = [*prior.notices, *calibration.notices]
+    column, score_title = None, "score"
+    if provenance is not None:
+        column, notices = provenance.score_column, [*provenance.warnings, *notices]
+    if provenance is not None and column is not None:
+        negated = provenance.options.get("lower_is_positive") is True
+        score_title = shortened(column) + (" (opposite sign)" if negated else "")
+    charts = {
+        "assumption": _assumption(prior, calibration),
+        "scores": _distributions(calibration, drawn, score_title),
+        "roc": [_roc_chart(calibration, rocs, auc)],
+        "curves": _likelihoods(prior, sketch),
+        "methods": [
+            forest(
+                f"methods-{name}",
+                f"{symbol} by method",
+                symbol,
+                [
+                    (one.method, shown[name], one.method == prior.method)
+                    for one, shown in zip(prior.estimates, estimates, strict=True)
+                ],
             )
-        ),
-        histograms=_histograms(calibration, drawn),
-        is_beyond_axis=bool(sketch.scores[0] < drawn[0] or sketch.scores[-1] > drawn[1]),
-        observed_rocs=_observed_rocs(sketch, labeled_class),
-        recovered_roc=_recovered_roc(calibration),
-        auc=prior.auc if sketch.n_unlabeled else corrected_auc(calibration),
-        estimates=_method_estimates(prior),
-        likelihoods=_likelihoods(prior, sketch),
-        target_alpha=target_alpha,
-        population_alpha=target_alpha
-        if target_alpha is not None or sketch.n_unlabeled
-        else prior.alpha,
-        reliability=_reliability(calibration),
-        by_score=by_score,
-        posterior_rows=_posterior_rows(sketch, p),
-        calls_by_posterior=tuple(
-            _calls(calibration, p >= level, fdr, level) for level in POSTERIOR_LEVELS
-        ),
-        calls_by_fdr=tuple(_calls(calibration, fdr <= level, fdr, level) for level in FDR_LEVELS),
-        evidence=None if thresholds is None else _evidence(thresholds, calibration, cells),
-        groups=None if groups is None else _group_table(groups),
-        doubtful=_doubtful_labels(doubtful, calibration),
-        provenance=provenance,
-        sources=tuple(sources),
-    )
+            for name, symbol in (("alpha", "α"), ("beta", "β"))
+            if estimates
+        ],
+        "posterior": [
+            _calibration(calibration),
+            _posterior_by_score(by_score, score_title, population),
+            *_posteriors(sketch, p, population),
+        ],
+        "evidence": []
+        if thresholds is None
+        else [_evidence(thresholds, calibration, cells, shortened(column or "score"))],
+    }
+    correct = calibration.label_correct[
+        sketch.cell_index(np.array([row.score for row in doubtful], np.float64))
+    ]
+    values = {
+        "prior": prior,
+        "sketch": sketch,
+        "labeled_class": sketch.labeled_class,
+        "words": WORDS[sketch.labeled_class],
+        "is_stated": prior.method == STATED,
+        "alpha": alpha,
+        "beta": beta,
+        "wide": [symbol for symbol, one in (("α", alpha), ("β", beta)) if one.is_wide],
+        "certainty": certainty(prior, WORDING),
+        "is_likely": prior.alpha_ci is not None and prior.draws,
+        "is_contradicted": is_contradicted(prior),
+        "is_purity_used": _is_purity_used(prior),
+        "warnings": explain(notices),
+        "max_warnings": MAX_WARNINGS,
+        "is_beyond_axis": sketch.scores[0] < drawn[0] or sketch.scores[-1] > drawn[1],
+        "rocs": rocs,
+        "auc": auc,
+        "estimates": estimates,
+        "target_alpha": target_alpha,
+        "population_alpha": population_alpha,
+        "population": population,
+        "is_bounded": bounds is not None,
+        "calls_by_posterior": [_calls(calibration, p >= x, fdr, x) for x in POSTERIOR_LEVELS],
+        "calls_by_fdr": [_calls(calibration, fdr <= x, fdr, x) for x in FDR_LEVELS],
+        "thresholds": thresholds,
+        "begins": begins,
+        "groups": groups,
+        "largest_groups": [] if groups is None else _largest_groups(groups),
+        "doubtful": list(zip(doubtful, correct.tolist(), strict=True)),
+        "provenance": provenance,
+        "options": [],
+        "sources": list(sources),
+    }
+    if provenance is not None:
+        values |= _provenance_values(provenance)
+    return Page("sample.html", "punoise report", charts, values)
 
 
-def explain(notices: Iterable[Notice]) -> tuple[Warned, ...]:
+def explain(notices: Iterable[Notice]) -> list[tuple[Notice, Kind]]:
     """Each warning once, with its meaning and remedy; other versions have codes of their own."""
     known = kinds()
     unknown = Kind("A warning of another version of punoise.", "See that version's README.")
-    explained = []
-    for notice in dict.fromkeys(notices):
-        kind = known.get(notice.code, unknown)
-        explained.append(Warned(notice.code, notice.message, kind.meaning, kind.remedy))
-    return tuple(explained)
+    return [(notice, known.get(notice.code, unknown)) for notice in dict.fromkeys(notices)]
 
 
-def _method_estimates(prior: Prior) -> tuple[MethodEstimate, ...]:
-    return tuple(
-        MethodEstimate(
-            estimate.method,
-            Proportion.from_estimate(estimate.alpha, estimate.alpha_ci),
-            Proportion.from_estimate(estimate.beta, estimate.beta_ci),
-            estimate.alpha_plus,
-            estimate.beta_plus,
-            estimate.method == prior.method,
-        )
-        for estimate in prior.estimates
-    )
+# ---- What the answer assumes
 
 
-# ---- The answer and what it assumes
-
-
-def _certainty(prior: Prior, words: Mapping[str, str]) -> dict[str, str | None]:
-    """What is certain, what is likely and what would narrow the interval."""
-    lines = certainty(prior, WORDING)
-    likely = None
-    if prior.alpha_ci is not None and prior.draws:
-        likely = f"the 95{NBSP}% intervals above, "
-        if "given" in lines:
-            likely += f"given {lines['given']}"
-        elif prior.assumed is None:
-            likely += "which reflect sampling error only"
-        else:
-            end = words["best_scoring"]
-            likely += f"which assume nothing of the {end} rows"
-    return {"certain": lines.get("sure"), "likely": likely, "narrower": lines.get("next")}
-
-
-def _sensitivity(prior: Prior, calibration: Calibration) -> Sensitivity | None:
-    """The interval of α at each purity, where there are enough of them for a curve."""
+def _is_purity_used(prior: Prior) -> bool:
     assumed = prior.assumed
+    return assumed is not None and assumed.purity >= LITTLE and not is_contradicted(prior)
+
+
+def _assumption(prior: Prior, calibration: Calibration) -> list[Chart]:
+    """The interval of α by the purity assumed, where there are enough of them for a curve."""
+    assumed, sketch = prior.assumed, calibration.sketch
     if assumed is None or not prior.draws or not calibration.shares.from_these_rows:
-        return None
+        return []
+    labeled_class, words = sketch.labeled_class, WORDS[sketch.labeled_class]
     # where scores separate little, less is assumed than is stated
-    by_purity = {
-        effective_purity(purity, prior.auc_pu or 0.5): (lower_end((low, high)), high)
+    intervals = {
+        effective_purity(purity, prior.auc_pu or 0.5): (low, high)
         for purity, low, high in assumed.sensitivity
     }
-    if len(by_purity) < MIN_PURITIES:
-        return None
-    is_used = assumed.purity >= LITTLE and not is_contradicted(prior)
+    if len(intervals) < MIN_PURITIES:
+        return []
+    is_used = _is_purity_used(prior)
     if is_used and prior.alpha_ci is not None:
-        by_purity[assumed.purity] = lower_end(prior.alpha_ci), prior.alpha_ci[1]
-    purities = sorted(by_purity)[:: -(-len(by_purity) // MAX_PURITIES)]
-    columns = {
-        "purity": purities,
-        "low": [by_purity[purity][0] for purity in purities],
-        "high": [by_purity[purity][1] for purity in purities],
-    }
-    return Sensitivity(columns, assumed.purity, is_used, is_contradicted(prior))
+        intervals[assumed.purity] = prior.alpha_ci
+    purities = sorted(intervals)[:: -(-len(intervals) // MAX_PURITIES)]
+    low = [lower_end(intervals[purity]) for purity in purities]
+    high = [intervals[purity][1] for purity in purities]
+    rows = as_rows({"purity": purities, "low": low, "high": high})
+    ends = "; ".join(
+        f"{percent_range(row['low'], row['high'])} at {percent(row['purity'])}"
+        for row in (rows[0], rows[-1])
+    )
+    alt = (
+        f"The 95 % interval of α by the least share of {labeled_class}s assumed among the "
+        f"{words['best_scoring']} unlabeled rows: {ends}."
+    )
+    if is_used:
+        alt += f" Assumed here: {percent(assumed.purity)}."
+    purity_title = f"least share of {labeled_class}s assumed at the {words['end']}"
+    return [
+        Chart(
+            "assumption",
+            "sensitivity",
+            "What α's interval becomes if more is assumed",
+            alt,
+            rows,
+            {"assumed": is_used, "purity_title": purity_title},
+            {"assumed": [{"purity": rounded(assumed.purity)}]},
+        )
+    ]
 
 
-def _likelihoods(prior: Prior, sketch: Sketch) -> tuple[Likelihood, ...]:
-    likelihoods = []
+def _likelihoods(prior: Prior, sketch: Sketch) -> list[Chart]:
+    """AlphaMax's log-likelihood in both directions, with its elbow and the answer's value."""
+    charts = []
     own = elbows(prior, sketch)
-    for name in ("alpha_plus", "beta_plus"):
+    for name, (symbol, title) in LIKELIHOODS.items():
         curve = (prior.curves or {}).get(name)
         if curve is None or not curve.proportion:
             continue
         order = np.argsort(curve.proportion, kind="stable")
         order = order[:: -(-len(order) // MAX_LIKELIHOOD_POINTS)]
         x, y = (np.array(values)[order] for values in (curve.proportion, curve.log_likelihood))
-        likelihoods.append(Likelihood(name, x, y, getattr(prior, name), own.get(name)))
-    return tuple(likelihoods)
+        marks = {
+            f"{symbol} of the answer ({shortened(prior.method, 20)})": getattr(prior, name),
+            "AlphaMax's elbow (alphamax-n)": own.get(name),
+        }
+        marks = {mark: value for mark, value in marks.items() if value is not None}
+        # log-likelihoods in full: the elbow is a matter of a few units among millions
+        points = [
+            {"mark": mark, "x": rounded(at), "y": round(float(np.interp(at, x, y)), 2)}
+            for mark, at in marks.items()
+        ]
+        listed = "; ".join(f"{point['mark']}: {point['x']:.3g}" for point in points)
+        rows = zip(x.tolist(), y.tolist(), strict=True)
+        charts.append(
+            Chart(
+                f"likelihood-{name.replace('_', '-')}",
+                "likelihood",
+                f"{symbol}: {title}",
+                f"AlphaMax's log-likelihood by {symbol}, flat at first and falling beyond the "
+                f"elbow. {listed}.",
+                [{"x": rounded(at), "y": round(value, 2)} for at, value in rows],
+                {"symbol": symbol, "points": [*marks], "two_points": len(marks) > 1},
+                {"points": points},
+            )
+        )
+    return charts
 
 
 # ---- The score
@@ -496,23 +373,27 @@ def binned(sketch: Sketch, weights: Weights, edges: FloatArray) -> FloatArray:
     return np.diff(np.concatenate([[0.0], below, [weights.sum()]]))
 
 
-def _histograms(calibration: Calibration, drawn: tuple[float, float]) -> tuple[Histogram, ...]:
+def _distributions(
+    calibration: Calibration, drawn: tuple[float, float], score_title: str
+) -> list[Chart]:
     """The scores of each sample as the sum of its positives and negatives.
 
     Without unlabeled rows, the population with the stated α stands for them.
     """
-    sketch = calibration.sketch
+    sketch, shares = calibration.sketch, calibration.shares
     edges = np.linspace(*drawn, SCORE_BINS + 1)
     sets = {"labeled": sketch.labeled, "unlabeled": sketch.unlabeled, "known": sketch.negative}
     counts = {name: binned(sketch, rows, edges) for name, rows in sets.items() if rows.any()}
     heights = {name: rows / rows.sum() for name, rows in counts.items()}
-
-    def histogram(sample: str, rows: Weights, p: FloatArray, fraction: float) -> Histogram:
+    first = "unlabeled" if sketch.n_unlabeled else "population"
+    charts = []
+    for sample, rows, p, fraction in (
+        (first, calibration.population, calibration.posterior, shares.alpha),
+        ("labeled", sketch.labeled, calibration.posterior_labeled, shares.beta),
+    ):
         total = binned(sketch, rows, edges) / rows.sum()
         positive = (binned(sketch, rows * p, edges) / rows.sum()).clip(0, total)
         lines = {name: height for name, height in heights.items() if name != sample}
-        tallest = max(float(height.max()) for height in (total, *lines.values()))
-        most = float(positive.max())
         columns = {
             "low": edges[:-1],
             "high": edges[1:],
@@ -522,19 +403,54 @@ def _histograms(calibration: Calibration, drawn: tuple[float, float]) -> tuple[H
             "negative": total - positive,
             **lines,
         }
-        is_flat = 0 < most < MIN_VISIBLE * tallest and sample != "labeled"
-        top = ENLARGED_HEIGHT * most if is_flat else None
-        return Histogram(sample, fraction, columns, tuple(lines), top)
+        charts.append(_distribution(sample, fraction, columns, lines, score_title))
+        tallest = max(float(height.max()) for height in (total, *lines.values()))
+        if sample != "labeled" and 0 < positive.max() < MIN_VISIBLE * tallest:
+            charts.append(_enlarged(charts[-1], ENLARGED_HEIGHT * float(positive.max())))
+    return charts
 
-    first = "unlabeled" if sketch.n_unlabeled else "population"
-    shares, p = calibration.shares, calibration.posterior_labeled
-    return (
-        histogram(first, calibration.population, calibration.posterior, shares.alpha),
-        histogram("labeled", sketch.labeled, p, shares.beta),
+
+def _distribution(
+    sample: str, fraction: float, columns: dict[str, Any], lines: Iterable[str], score_title: str
+) -> Chart:
+    rows, others = as_rows(columns), [LINES[name] for name in lines]
+    subject, total_title = f"the {sample} rows", f"{sample} rows"
+    if sample == "population":
+        subject, total_title = f"a population with {percent(fraction)} positives", "all rows"
+    return Chart(
+        f"scores-{sample}",
+        "scores",
+        f"Scores of {subject}",
+        f"Histogram of the scores of {subject}, split into the estimated positives, "
+        f"{percent(fraction)} of the area, and negatives, with the scores of the "
+        f"{' and of the '.join(others)} as {'a line' if len(others) == 1 else 'lines'}.",
+        rows,
+        {
+            "score_title": score_title,
+            "total_title": total_title,
+            "domain": [rows[0]["low"], rows[-1]["high"]],
+            **{f"{name}_line": name in columns for name in LINES},
+        },
     )
 
 
-def _roc(scores: FloatArray, upper: Weights, lower: Weights) -> Columns:
+def _enlarged(chart: Chart, top: float) -> Chart:
+    """A histogram whose positives are too few to be seen, cut at a height."""
+    subject = chart.title.removeprefix("Scores of ")
+    among = "in" if chart.name == "scores-population" else "among"
+    return Chart(
+        chart.name.replace("scores", "positives"),
+        "positives",
+        f"Positives {among} {subject}, enlarged",
+        f"The same histogram of {subject} with its vertical axis cut at {percent(top)} of the "
+        "rows, so that the few positives can be seen.",
+        # cut here, as Vega numbers clipped marks by how many it has drawn
+        [row | {"cut": min(row["total"], rounded(top))} for row in chart.rows],
+        chart.values | {"top": rounded(top)},
+    )
+
+
+def _roc(scores: FloatArray, upper: Weights, lower: Weights) -> dict[str, Any]:
     """The ROC curve of two weights of the cells, at well-spread points."""
     y = np.append(0.0, np.cumsum(upper[::-1]) / upper.sum())
     x = np.append(0.0, np.cumsum(lower[::-1]) / lower.sum())
@@ -548,29 +464,58 @@ def _roc(scores: FloatArray, upper: Weights, lower: Weights) -> Columns:
     }
 
 
-def _observed_rocs(sketch: Sketch, labeled_class: str) -> tuple[Roc, ...]:
+def _observed_rocs(sketch: Sketch) -> list[dict[str, Any]]:
     """Samples against each other, the one with more positives first."""
     pairs = [(LABELED, UNLABELED), (LABELED, NEGATIVE)]
-    if labeled_class == "negative":
+    if sketch.labeled_class == "negative":
         pairs = [(UNLABELED, LABELED)]
-    rocs = []
-    for upper, lower in pairs:
-        rows = sketch.counts[:, upper], sketch.counts[:, lower]
-        if not rows[1].any():
-            continue
-        auc = sketch.auc_against(lower) if upper == LABELED else 1 - sketch.auc_against(upper)
-        rocs.append(Roc(SETS[upper], SETS[lower], _roc(sketch.scores, *rows), auc))
-    return tuple(rocs)
+    return [
+        {
+            "upper": SETS[upper],
+            "lower": SETS[lower],
+            "curve": _roc(sketch.scores, sketch.counts[:, upper], sketch.counts[:, lower]),
+            "auc": sketch.auc_against(lower) if upper == LABELED else 1 - sketch.auc_against(upper),
+        }
+        for upper, lower in pairs
+        if sketch.counts[:, lower].any()
+    ]
 
 
-def _recovered_roc(calibration: Calibration) -> Roc | None:
-    """Positives against negatives: a row counts as p positives and 1 - p negatives."""
+def _roc_chart(calibration: Calibration, rocs: list[dict[str, Any]], auc: float | None) -> Chart:
+    """The observed ROC curves, and that of the classes behind them.
+
+    There a row counts as p positives and 1 - p negatives.
+    """
+    recovered = "positives against negatives (recovered)"
+    curves, aucs = {}, []
+    for roc in rocs:
+        lower = "known negatives" if roc["lower"] == "negative" else roc["lower"]
+        name = f"{roc['upper']} against {lower} (observed)"
+        curves[name] = roc["curve"]
+        aucs.append(f"{name}: AUC {roc['auc']:.3f}")
     rows, p = calibration.population, calibration.posterior
     positives, negatives = rows * p, rows * (1 - p)
-    if min(positives.sum(), negatives.sum()) <= 0:
-        return None
-    columns = _roc(calibration.sketch.scores, positives, negatives)
-    return Roc("positives", "negatives", columns, None)
+    titles = [*curves, recovered]
+    if min(positives.sum(), negatives.sum()) > 0:
+        curves[recovered] = _roc(calibration.sketch.scores, positives, negatives)
+        if auc is not None:
+            aucs.append(f"{recovered}: AUC {auc:.3f}")
+    against = [roc["lower"] for roc in rocs]
+    lower = "negatives" if against[0] == "negative" else f"{against[0]} rows (negatives)"
+    return Chart(
+        "roc",
+        "roc",
+        "ROC curves",
+        f"ROC curves. {'; '.join(aucs)}.",
+        [{"curve": name, **row} for name, curve in curves.items() for row in as_rows(curve)],
+        {
+            "x_title": f"{lower} above the threshold",
+            "y_title": f"{rocs[0]['upper']} rows (positives) above it",
+            "curves": titles,
+            "against_unlabeled": {*against} != {"negative"},
+            "against_known": "negative" in against,
+        },
+    )
 
 
 def _spread(position: FloatArray, points: int) -> NDArray[np.intp]:
@@ -592,29 +537,38 @@ def _curve_cells(sketch: Sketch, low: float, high: float) -> NDArray[np.intp]:
 # ---- Posteriors
 
 
-def _reliability(calibration: Calibration) -> Columns:
-    """The labeled fraction of about twenty groups of rows of even size, with Wilson intervals.
+def _calibration(calibration: Calibration) -> Chart:
+    """The predicted labeled fraction against the observed one, with Wilson intervals.
 
-    Without unlabeled rows, labeled rows are compared with known negatives.
+    Rows are in about twenty groups of even size by score. Without unlabeled rows, labeled rows are
+    compared with known negatives.
     """
     sketch = calibration.sketch
     rows = sketch.labeled + (sketch.unlabeled if sketch.n_unlabeled else sketch.negative)
     here = rows > 0
-    labeled, rows, predicted = sketch.labeled[here], rows[here], _labeled_rate(calibration)[here]
+    labeled, rows, rate = sketch.labeled[here], rows[here], _labeled_rate(calibration)[here]
     _, group = np.unique(
         np.floor(relative_mid_ranks(rows) * RELIABILITY_GROUPS), return_inverse=True
     )
     n = np.bincount(group, rows).astype(np.float64)
-    observed = np.bincount(group, labeled) / n
+    predicted, observed = np.bincount(group, rows * rate) / n, np.bincount(group, labeled) / n
     middle = (observed + Z**2 / (2 * n)) / (1 + Z**2 / n)
     half = Z * np.sqrt(observed * (1 - observed) / n + Z**2 / (4 * n**2)) / (1 + Z**2 / n)
-    return {
-        "predicted": np.bincount(group, rows * predicted) / n,
-        "observed": observed,
-        "low": (middle - half).clip(0, 1),
-        "high": (middle + half).clip(0, 1),
-        "rows": n,
-    }
+    low, high = (middle - half).clip(0, 1), (middle + half).clip(0, 1)
+    columns = {"predicted": predicted, "observed": observed, "low": low, "high": high, "rows": n}
+    inside = int(((low <= predicted) & (predicted <= high)).sum())
+    top = rounded(float(max(high.max(), predicted.max())))
+    against, tau = ("", " (tau)") if sketch.n_unlabeled else (", against known negatives", "")
+    return Chart(
+        "calibration",
+        "calibration",
+        f"Calibration: predicted and observed share of labeled rows{against}",
+        f"{len(n)} groups of rows by score; in {inside} of them the predicted share of labeled "
+        f"rows{against and against + ','} lies within the 95 % interval of the observed share.",
+        as_rows(columns),
+        {"x_title": f"predicted labeled share{tau}"},
+        {"diagonal": [{"predicted": end, "observed": end} for end in (0, top)]},
+    )
 
 
 def _labeled_rate(calibration: Calibration) -> FloatArray:
@@ -627,26 +581,77 @@ def _labeled_rate(calibration: Calibration) -> FloatArray:
         return np.asarray(1 / (1 + sketch.n_negative / (sketch.n_labeled * density)))
 
 
-def _posterior_rows(sketch: Sketch, posterior: FloatArray) -> FloatArray:
+def _posterior_by_score(columns: dict[str, Any], score_title: str, population: str) -> Chart:
+    """The probability by score that an unlabeled and that a labeled row is positive."""
+    rows = as_rows(columns)
+    subject, title = "an unlabeled row", "posterior, unlabeled row"
+    if population:
+        subject, title = f"a row{population}", "posterior in that population"
+    half = next((row["score"] for row in rows if row["posterior"] >= 0.5), None)
+    reached = "never reaches one half"
+    if half is not None:
+        reached = f"is at least one half from a score of {half:.3g} up"
+    has_bounds = "low" in columns
+    band = " A band shows one-sided 95 % bounds on the former." if has_bounds else ""
+    return Chart(
+        "posterior-by-score",
+        "posterior_by_score",
+        f"Posterior by score{population}",
+        f"Probability by score that {subject} is positive, and that a labeled row is. "
+        f"The former {reached}.{band}",
+        rows,
+        {
+            "score_title": score_title,
+            "posterior_title": title,
+            "row": subject,
+            "bounds": has_bounds,
+        },
+    )
+
+
+def _posteriors(sketch: Sketch, posterior: FloatArray, population: str) -> list[Chart]:
+    """How many unlabeled rows have which posterior, if there are any."""
+    if not sketch.n_unlabeled:
+        return []
     bins = np.floor(posterior * POSTERIOR_BINS).astype(int).clip(0, POSTERIOR_BINS - 1)
-    return np.bincount(bins, sketch.unlabeled, POSTERIOR_BINS).astype(np.float64)
+    counts = np.bincount(bins, sketch.unlabeled, POSTERIOR_BINS).astype(int)
+    half, edges = counts[POSTERIOR_BINS // 2 :].sum(), np.linspace(0, 1, POSTERIOR_BINS + 1)
+    return [
+        Chart(
+            "posteriors",
+            "posteriors",
+            f"Posteriors of the unlabeled rows{population}",
+            f"Histogram of the posteriors of the unlabeled rows{population}; "
+            f"{half:,} are at least 0.5.",
+            as_rows({"low": edges[:-1], "high": edges[1:], "rows": counts}),
+        )
+    ]
 
 
 def _calls(
     calibration: Calibration, passes: NDArray[np.bool_], fdr: FloatArray, level: float
-) -> Calls:
-    """The rows in the cells that pass, which are all from a lowest score up."""
+) -> dict[str, Any]:
+    """The rows in the cells that pass, which are all from a lowest score up.
+
+    With the fraction of positives expected among such rows, None without rows.
+    """
     cells = np.flatnonzero(passes & (calibration.population > 0))
-    if len(cells) == 0:
-        return Calls(level, 0, 0, 0, None, None)
-    unlabeled, labeled, negative = calibration.sketch.counts[passes].sum(0).tolist()
-    lowest_score = float(calibration.sketch.scores[cells[0]])
-    return Calls(level, unlabeled, labeled, negative, 1 - float(fdr[cells[0]]), lowest_score)
+    rows = calibration.sketch.counts[passes if len(cells) else cells].sum(0).tolist()
+    return {
+        "level": level,
+        **dict(zip(SETS, rows, strict=True)),
+        "positive_fraction": 1 - float(fdr[cells[0]]) if len(cells) else None,
+        "lowest_score": float(calibration.sketch.scores[cells[0]]) if len(cells) else None,
+    }
 
 
 def _evidence(
-    thresholds: Thresholds, calibration: Calibration, cells: NDArray[np.intp]
-) -> Evidence:
+    thresholds: Thresholds, calibration: Calibration, cells: NDArray[np.intp], score_title: str
+) -> Chart:
+    """The posterior by score with the levels of evidence, at the prior that they are for.
+
+    The axis is even in the odds, which evidence multiplies; its labels are probabilities.
+    """
     sign = -1.0 if thresholds.lower_is_positive else 1.0
     low, high = thresholds.bounds.at(thresholds.prior)
     posterior = posterior_at(calibration.lr, thresholds.prior)
@@ -655,32 +660,46 @@ def _evidence(
     columns = {
         "score": sign * calibration.sketch.scores[cells] + 0.0,
         **values,
-        **{f"{name}_odds": log_odds(column) for name, column in values.items()},
+        **{f"{name}_odds": _log_odds(column) for name, column in values.items()},
     }
-    return Evidence(
-        thresholds.prior,
-        thresholds.levels,
-        tuple(_begins(one, thresholds.lower_is_positive) for one in thresholds.levels),
-        {name: column[order] for name, column in columns.items()},
+    levels = [
+        {
+            "score": one.reached.score_from,
+            "level": one.level.code,
+            "against": one.level.against,
+        }
+        for one in thresholds.levels
+        if one.reached is not None
+    ]
+    listed = "; ".join(f"{one.level.code} {begins(one, thresholds)}" for one in thresholds.levels)
+    return Chart(
+        "evidence",
+        "evidence",
+        f"Evidence by score, at a prior of {percent(thresholds.prior)}",
+        f"The posterior by score with one-sided 95 % bounds, and where levels begin: {listed}.",
+        as_rows({name: column[order] for name, column in columns.items()}),
+        {"score_title": score_title, "ticks": _log_odds(np.array(EVIDENCE_TICKS)).tolist()},
+        {"levels": levels},
     )
 
 
-def log_odds(p: FloatArray) -> FloatArray:
+def _log_odds(p: FloatArray) -> FloatArray:
     """Decimal logarithms of odds, as far as they are drawn."""
     with np.errstate(divide="ignore"):
         return (np.log10(p) - np.log10(1 - p)).clip(-MAX_LOG_ODDS, MAX_LOG_ODDS)
 
 
-def _begins(threshold: Threshold, lower_is_positive: bool) -> str:
+def begins(threshold: Threshold, thresholds: Thresholds) -> str:
+    """The scores at which a level begins, or that it is not reached."""
     if threshold.reached is None:
         return "not reached"
-    sign = "≤" if threshold.level.against != lower_is_positive else "≥"
+    sign = "≤" if threshold.level.against != thresholds.lower_is_positive else "≥"
     return f"{sign} {number(threshold.reached.score_from)}"
 
 
-def _group_table(groups: Groups) -> GroupTable:
+def _largest_groups(groups: Groups) -> list[dict[str, Any]]:
     shares = groups.shares
-    rows = tuple(
+    return [
         {
             "name": groups.names[i],
             "unlabeled": groups.rows[i, UNLABELED],
@@ -691,19 +710,60 @@ def _group_table(groups: Groups) -> GroupTable:
             "shift": shares.shift[i],
         }
         for i in groups.largest(LARGEST_GROUPS)
-    )
-    return GroupTable(groups.by, len(groups.names) - 1, rows)
+    ]
 
 
-def _doubtful_labels(
-    rows: Sequence[DoubtfulRow], calibration: Calibration
-) -> tuple[DoubtfulLabel, ...]:
-    """The doubtful rows with the probability that their labels are correct, lowest first."""
-    cells = calibration.sketch.cell_index(np.array([row.score for row in rows], np.float64))
-    return tuple(
-        DoubtfulLabel(row.row, row.id, row.score, correct)
-        for row, correct in zip(rows, calibration.label_correct[cells].tolist(), strict=True)
-    )
+# ---- Provenance
+
+
+def _provenance_values(provenance: Provenance) -> dict[str, Any]:
+    """Options, files first and without their directories; the command line; kinds of columns."""
+    tables = [entry.table for entry in provenance.inputs]
+    files = {name: base_name(v) for name, v in provenance.options.items() if v in tables}
+    options = files | {name: v for name, v in provenance.options.items() if name not in files}
+    column_kinds: dict[str, set[str]] = {}
+    for column in provenance.columns:
+        kind = COLUMN_KINDS.get(column.kind or "", "of another kind")
+        column_kinds.setdefault(kind, set()).add(column.column)
+    return {
+        "options": [(name, _option_text(value)) for name, value in options.items()][:MAX_LISTED],
+        "command": shlex.join(command_words(options)),
+        "column_kinds": column_kinds,
+    }
+
+
+def _option_text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_option_text, value))
+    return str(value)
+
+
+def command_words(options: dict[str, Any]) -> list[str]:
+    """The command line that gives `run` these options."""
+    words = ["punoise", "run"]
+    for name, value in options.items():
+        option = "--" + name.replace("_", "-")
+        if name == "transform" and value is False:
+            words.append("--no-transform")
+        elif value is True:
+            words.append(option)
+        elif isinstance(value, list | tuple):
+            if value and all(isinstance(item, float) for item in value):
+                words += [option, *map(str, value)]  # the ends of a range
+                continue
+            for item in value:
+                words += [option, _comma_list(item)]
+        elif value is not None and value is not False:
+            words += [option, str(value)]
+    return [*words, "--out-dir", "results"]
+
+
+def _comma_list(item: Any) -> str:
+    if not isinstance(item, list | tuple):
+        return str(item)
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(item)
+    return line.getvalue()
 
 
 # ---- Histograms on a terminal
