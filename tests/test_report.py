@@ -323,9 +323,9 @@ def test_roc_curves_enclose_about_the_areas_that_are_stated():
     recovered, observed = (areas[name] for name in sorted(areas, key=lambda n: "observed" in n))
     assert observed == pytest.approx(content.values["sketch"].auc, abs=0.003)
     assert recovered > observed
-    assert recovered == pytest.approx(content.auc, abs=0.05)
+    assert recovered == pytest.approx(content.values["auc"], abs=0.05)
     text = section(samples.page(), "roc")
-    for auc in (content.values["sketch"].auc, content.auc):
+    for auc in (content.values["sketch"].auc, content.values["auc"]):
         assert f"{auc:.3f}" in text
         assert f"AUC {auc:.3f}" in chart(content, "roc").alt
 
@@ -342,15 +342,16 @@ def test_the_elbow_is_alphamaxs_own_for_every_method():
 @pytest.mark.parametrize("target", [None, 0.05])
 def test_calls_count_the_rows_of_the_posterior_table(target):
     found = samples.sketch()
-    content = content_of(found, samples.prior(found), target)
-    for calls in (*content.values["calls_by_posterior"], *content.values["calls_by_fdr"]):
-        called = found.scores >= (np.inf if calls.lowest_score is None else calls.lowest_score)
-        assert calls.unlabeled == found.unlabeled[called].sum()
-    for calls in content.values["calls_by_posterior"]:
-        assert calls.unlabeled == 0 or calls.positive_fraction >= calls.level
-    for calls in content.values["calls_by_fdr"]:
-        assert calls.unlabeled == 0 or 1 - calls.positive_fraction <= calls.level
-    assert content.values["calls_by_fdr"][-1].unlabeled > 0
+    values = content_of(found, samples.prior(found), target).values
+    for calls in (*values["calls_by_posterior"], *values["calls_by_fdr"]):
+        lowest = calls["lowest_score"]
+        called = found.scores >= (np.inf if lowest is None else lowest)
+        assert calls["unlabeled"] == found.unlabeled[called].sum()
+    for calls in values["calls_by_posterior"]:
+        assert calls["unlabeled"] == 0 or calls["positive_fraction"] >= calls["level"]
+    for calls in values["calls_by_fdr"]:
+        assert calls["unlabeled"] == 0 or 1 - calls["positive_fraction"] <= calls["level"]
+    assert values["calls_by_fdr"][-1]["unlabeled"] > 0
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
@@ -434,9 +435,9 @@ def test_with_beta_at_one_no_label_is_doubted():
 def test_labels_carry_the_calibration_of_their_score():
     found, known = samples.sketch(), samples.prior(samples.sketch())
     doubtful = [DoubtfulRow(1, "a", found.scores[5]), DoubtfulRow(2, "b", found.scores[900])]
-    labels = content_of(found, known, doubtful=doubtful).doubtful
-    correct = samples.calibrated(found, known).posterior_labeled[[5, 900]]
-    assert [label.correct for label in labels] == correct.tolist()
+    labels = content_of(found, known, doubtful=doubtful).values["doubtful"]
+    expected = samples.calibrated(found, known).posterior_labeled[[5, 900]]
+    assert [correct for _, correct in labels] == expected.tolist()
 
 
 # Text from anywhere
@@ -596,15 +597,17 @@ def test_the_charts_show_what_the_posterior_table_holds(punoise, scores, tmp_pat
 def test_the_command_line_of_a_run_is_one_that_click_takes():
     options = {"labeled": "a.csv", "features": [["a,b", "c"]], "na": ["?", "x"]}
     options |= {"transform": False, "strict": False}
-    options |= {"lower_is_positive": True, "beta": None}
+    options |= {"lower_is_positive": True, "beta": None, "alpha_between": [0.1, 0.5]}
     words = command_words(options)
     assert words == [
         *("punoise", "run", "--labeled", "a.csv", "--features", '"a,b",c', "--na", "?"),
         *("--na", "x", "--no-transform", "--lower-is-positive"),
+        *("--alpha-between", "0.1", "0.5"),
         *("--out-dir", "results"),
     ]
     context = cli.cli.get_command(None, "run").make_context("run", words[2:])
     assert context.params["features"] == (("a,b", "c"),)
+    assert context.params["alpha_between"] == (0.1, 0.5)
 
 
 # The command
@@ -654,7 +657,7 @@ def test_bad_usage_and_input_write_nothing(punoise, scores, tmp_path):
     out = ("--out", tmp_path / "r.html")
     for arguments, code, message in [
         ((*out,), 2, "--prior"),
-        ((*one, *prior, *out), 2, "one --prior"),
+        ((*one, *prior, *out), 2, "single --prior"),
         ((*prior, "--provenance", tmp_path / "p.json", *out), 2, "--scores"),
         ((*prior, "--out", tmp_path / "no" / "r.html"), 2, "does not exist"),
         ((*prior, "--out", tmp_path / "p.json"), 2, "overwrite"),

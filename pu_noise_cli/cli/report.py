@@ -99,7 +99,8 @@ def _comparison(priors: Sequence[str], tolerant: bool) -> tuple[Page, tuple[Noti
     samples = []
     for name in priors:
         try:
-            samples.append(compared_sample(name, parse_prior(name, read_json(name))))
+            prior = parse_prior(name, read_json(name))
+            samples.append(compared_sample(prior.sample_name(name), prior))
         except InputError as error:
             if not tolerant:
                 raise
@@ -117,8 +118,9 @@ def _failed_sample(name: str, error: PunoiseError) -> Sample:
     with contextlib.suppress(InputError):
         prior = parse_prior(name, read_json(name))
         if prior.alpha is None:
-            return compared_sample(name, prior)
-    return compared_sample(name, pipeline.failed_prior_for(pipeline.PriorSettings(), error))
+            return compared_sample(prior.sample_name(name), prior)
+    prior = pipeline.failed_prior_for(pipeline.PriorSettings(), error)
+    return compared_sample(prior.sample_name(name), prior)
 
 
 def _digested(name: str) -> InputFile:
