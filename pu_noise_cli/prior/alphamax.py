@@ -30,7 +30,7 @@ Elbow = Callable[[Curve, FloatArray, FloatArray], float]  # of a curve, mixture 
 
 @register("alphamax")
 def alphamax(sketch: Sketch, settings: Settings) -> Estimate:
-    """AlphaMax: nonparametric, takes all labels as correct unless beta is given."""
+    """AlphaMax: nonparametric, takes all labels as correct unless beta is known."""
     return _one_way(sketch, settings, robust_elbow)
 
 

@@ -1,10 +1,10 @@
 """Best bin estimation (BBE, Garg et al. 2021) from both ends of the scores.
 
-What is certain of α and β whatever the classes' overlap: α ≤ inf f/g and 1-β ≤ inf g/f.
+It bounds α and β for any overlap of the classes: α ≤ inf f/g and 1-β ≤ inf g/f.
 
-Both infima are at most the ratio of the samples' shares above (or below) any threshold. If f ≥ r g
-everywhere then, going down from the highest score, each row is labeled with a probability of at
-most |L| / (|L| + r|U|). The limits are the least r and s that the rows above all thresholds
+Both infima are at most the ratio of the samples' fractions above (or below) any threshold. If
+f ≥ r g everywhere then, going down from the highest score, each row is labeled with a probability
+of at most |L| / (|L| + r|U|). The limits are the lowest r and s that the rows above all thresholds
 together do not refute.
 """
 
@@ -23,13 +23,13 @@ WIDTH = np.array([0.3])  # of the published confidence width, which is wider tha
 def best_bins(
     mixture: FloatArray | IntArray, component: FloatArray | IntArray, widths: FloatArray
 ) -> FloatArray:
-    """The largest share of the component in the mixture, one bound for each of the widths.
+    """The largest fraction of the component in the mixture, one bound for each of the widths.
 
     Counts have shape (cells,), the cells where the component is purest first.
     """
     best = best_thresholds(mixture, component, widths)
-    shares = [np.cumsum(counts) / float(counts.sum()) for counts in (mixture, component)]
-    return np.asarray(np.minimum(shares[0][best] / shares[1][best], 1.0))
+    fractions = [np.cumsum(counts) / float(counts.sum()) for counts in (mixture, component)]
+    return np.asarray(np.minimum(fractions[0][best] / fractions[1][best], 1.0))
 
 
 def best_thresholds(
@@ -37,8 +37,8 @@ def best_thresholds(
 ) -> IntArray:
     """The last cell above the best threshold for each of the widths.
 
-    The ratio of the samples' shares above a threshold bounds the proportion; the best threshold has
-    the least ratio plus width.
+    The ratio of the samples' fractions above a threshold bounds the proportion; the best threshold
+    has the lowest ratio plus width.
     """
     n_mixture, n_component = float(mixture.sum()), float(component.sum())
     above = np.cumsum(component) / n_component
@@ -60,45 +60,46 @@ def bound(sketch: Sketch, settings: Settings) -> Estimate:
 
 
 FIRST = 0.05  # of the rows of the purer sample are above the first threshold
-LOOKS = 100  # thresholds, at even steps of the logarithm of that share
-# The 95 % quantile, over that many thresholds or more, of the largest signed root of twice the
+LOOKS = 100  # thresholds, at even steps of the logarithm of that fraction
+# The 95% quantile, over that many thresholds or more, of the largest signed root of twice the
 # log-likelihood ratio; 2.6 to 2.7 in simulations of 20 to 10,000 rows and any probability.
 ROOT = 2.7
 
 
 def limits(sketch: Sketch) -> tuple[float, float]:
-    """An upper limit of α and a lower limit of β, each true in at least 95 % of samples."""
+    """An upper limit of α and a lower limit of β, each true in at least 95% of samples."""
     alpha_max = _upper_limit(sketch.unlabeled[::-1], sketch.labeled[::-1])
     return alpha_max, 1 - _upper_limit(sketch.labeled, sketch.unlabeled)
 
 
 def _upper_limit(mixture: IntArray, component: IntArray) -> float:
-    """Of the component's share in the mixture; counts (cells,), cells where it is purest first."""
+    """The upper limit of the component's fraction in the mixture; counts as in `best_bins`."""
     n_mixture, n_component = int(mixture.sum()), int(component.sum())
     looks = n_component * FIRST ** np.linspace(1, 0, LOOKS)
     ends = np.unique(np.searchsorted(np.cumsum(component), looks - 1e-6))
     seen, others = np.cumsum(component)[ends], np.cumsum(mixture)[ends]
-    chance = _least_chance(seen / (seen + others), (seen + others).astype(np.float64))
+    chance = _min_chance(seen / (seen + others), (seen + others).astype(np.float64))
     return float(np.minimum((n_component / n_mixture) * (1 / chance - 1), 1.0).min())
 
 
-def _least_chance(share: FloatArray, n: FloatArray) -> FloatArray:
-    """The least probability with which such a share of n trials is not too large, by bisection."""
-    low, high = np.zeros_like(share), share
+def _min_chance(fraction: FloatArray, n: FloatArray) -> FloatArray:
+    """The lowest probability that such a fraction of n trials does not refute, by bisection."""
+    low, high = np.zeros_like(fraction), fraction
     for _ in range(40):
         chance = (low + high) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
-            other = np.where(share < 1, (1 - share) * np.log((1 - share) / (1 - chance)), 0.0)
-            too_large = 2 * n * (share * np.log(share / chance) + other) > ROOT**2
+            other = np.where(
+                fraction < 1, (1 - fraction) * np.log((1 - fraction) / (1 - chance)), 0.0
+            )
+            too_large = 2 * n * (fraction * np.log(fraction / chance) + other) > ROOT**2
         low, high = np.where(too_large, chance, low), np.where(too_large, high, chance)
     return np.asarray(high)
 
 
 def sampling_interval(sketch: Sketch, alpha: float) -> tuple[float, float]:
-    """Where α would be with 95 % if the overlap of the classes, whatever it is, were known.
+    """The 95% interval of α if the overlap of the classes were known.
 
-    The relative error that the sizes of the samples leave in the best bins' bounds, from which
-    knowing the overlap would lead to α.
+    It has the relative error that the sizes of the samples leave in the bounds of the best bins.
     """
     top, top_error = _best_bin(sketch.unlabeled[::-1], sketch.labeled[::-1])
     bottom, bottom_error = _best_bin(sketch.labeled, sketch.unlabeled)
@@ -116,5 +117,5 @@ def _best_bin(mixture: IntArray, component: IntArray) -> tuple[float, float]:
     above_m, above_c = np.cumsum(mixture), np.cumsum(component)
     best = best_thresholds(mixture, component, WIDTH)[0]
     m, c = max(float(above_m[best]), 0.5), float(above_c[best])
-    share = min((m / above_m[-1]) / (c / above_c[-1]), 1.0)
-    return share, float(np.sqrt(1 / m - 1 / above_m[-1] + 1 / c - 1 / above_c[-1]))
+    fraction = min((m / above_m[-1]) / (c / above_c[-1]), 1.0)
+    return fraction, float(np.sqrt(1 / m - 1 / above_m[-1] + 1 / c - 1 / above_c[-1]))

@@ -38,10 +38,6 @@ class Case:
         return self.positives or self.estimate
 
     @property
-    def labeled_are_negatives(self) -> bool:
-        return self.sketch.labeled_class == "negative"
-
-    @property
     def other_set(self) -> int:
         """The set to compare labeled rows with: known negatives if no row is unlabeled."""
         return UNLABELED if self.sketch.n_unlabeled else NEGATIVE
@@ -107,7 +103,7 @@ def _few_rows(case: Case) -> str | None:
 def _indistinguishable(case: Case) -> str | None:
     if case.ranks_labeled_higher:
         return None
-    higher = "lower" if case.labeled_are_negatives else "higher"
+    higher = "lower" if case.sketch.labeled_class == "negative" else "higher"
     return (
         f"labeled rows score no {higher} than unlabeled rows (AUC {case.sketch.auc:.3f}), so alpha "
         "cannot be estimated"
@@ -118,7 +114,7 @@ def _indistinguishable(case: Case) -> str | None:
 def _reversed_scores(case: Case) -> str | None:
     if case.learned or case.auc >= 0.5 - 3 * case.auc_error:
         return None
-    if case.labeled_are_negatives:
+    if case.sketch.labeled_class == "negative":
         return (
             f"labeled negatives score higher than unlabeled rows (AUC {case.auc:.3f}); are they "
             f"positives, or do low scores mean positive ({option('lower_is_positive')})?"
@@ -161,7 +157,7 @@ def _lone_score(case: Case) -> str | None:
 
 @_check("saturated-score")
 def _saturated_score(case: Case) -> str | None:
-    end = "lowest" if case.labeled_are_negatives else "highest"
+    end = "lowest" if case.sketch.labeled_class == "negative" else "highest"
     samples = case.sketch.counts[:, [LABELED, UNLABELED]]
     samples = samples[samples.any(axis=1)]
     if (tied := tied_at_top(samples)) is not None:

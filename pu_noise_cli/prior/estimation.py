@@ -46,35 +46,13 @@ def estimate_prior(
     method: str,
     settings: Settings,
     *,
-    samples: Samples | None = None,
-    sample: str | None = None,
-    notices: Sequence[Notice] = (),
     learned: bool = False,
     best_only: bool = False,
+    sample: str | None = None,
 ) -> Prior:
-    """Estimate α and β by one method, or by all.
-
-    Parameters
-    ----------
-    sketch
-        The scores; its labeled class says what the labels mean.
-    method
-        A name in ESTIMATORS, or `all`.
-    samples
-        The feature tables, for the methods that need them.
-    sample
-        The name of the sample.
-    notices
-        Warnings of earlier steps.
-    learned
-        Whether a classifier gave the scores.
-    best_only
-        Whether each score is the best of its key, such as one match per spectrum.
-    """
-    estimation = run_methods(
-        sketch, method, settings, samples=samples, learned=learned, best_only=best_only
-    )
-    return conclude(estimation, sample=sample, notices=notices)
+    """Estimate α and β from scores; see `run_methods` and `conclude`."""
+    estimation = run_methods(sketch, method, settings, learned=learned, best_only=best_only)
+    return conclude(estimation, sample=sample)
 
 
 # ---- Steps
@@ -89,7 +67,21 @@ def run_methods(
     learned: bool = False,
     best_only: bool = False,
 ) -> Estimation:
-    """Run one method, or all that can be run; see `estimate_prior`."""
+    """Estimate α and β by one method, or by all that can be run.
+
+    Parameters
+    ----------
+    sketch
+        The scores; its labeled class says what the labels mean.
+    method
+        A name in ESTIMATORS, or `all`.
+    samples
+        The feature tables, for the methods that need them.
+    learned
+        Whether a classifier gave the scores.
+    best_only
+        Whether each score is the best of its key, such as one match per spectrum.
+    """
     if not sketch.n_unlabeled:
         raise InputError(
             f"alpha cannot be estimated without unlabeled rows: state it with {option('alpha')} of "
@@ -107,7 +99,7 @@ def run_methods(
     chosen = answering_method(method)
     answer = estimates[chosen]
     if not np.isfinite([answer.alpha, answer.beta]).all():
-        raise EstimationError(f"{chosen} found no estimate")
+        raise EstimationError(f"{chosen} gives no estimate")
     if not Case(sketch, answer).ranks_labeled_higher:  # such scores rule nothing out
         beta_ci = UNINFORMATIVE if settings.beta is None else answer.beta_ci
         answer = replace(answer, alpha_ci=UNINFORMATIVE, beta_ci=beta_ci, draws=None)
@@ -118,7 +110,15 @@ def run_methods(
 def conclude(
     estimation: Estimation, *, sample: str | None = None, notices: Sequence[Notice] = ()
 ) -> Prior:
-    """Add warnings, limits and curves to estimates; α becomes the fraction of positives."""
+    """Add limits, curves and warnings to estimates; α becomes the fraction of positives.
+
+    Parameters
+    ----------
+    sample
+        The name of the sample.
+    notices
+        Warnings of earlier steps.
+    """
     sketch, settings, estimates = estimation.sketch, estimation.settings, estimation.estimates
     negatives = sketch.labeled_class == "negative"
     shown = {name: _turn(e) if negatives else e for name, e in estimates.items()}

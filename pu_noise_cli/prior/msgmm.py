@@ -32,7 +32,7 @@ def msgmm(sketch: Sketch, settings: Settings) -> Estimate:
 
 @dataclass(frozen=True)
 class Data:
-    """Standardised z of shape (n, 1 + d + d²), and how many rows of each sample have it."""
+    """Standardized z of shape (n, 1 + d + d²), and how many rows of each sample have it."""
 
     z: FloatArray
     unlabeled: FloatArray
@@ -54,10 +54,10 @@ class Mixtures:
 
 def make_data(x: FloatArray, unlabeled: IntArray, labeled: IntArray) -> Data:
     """The data of points x of shape (n, d), given how many rows of each sample lie there."""
-    share = (unlabeled + labeled) / (unlabeled.sum() + labeled.sum())
+    fraction = (unlabeled + labeled) / (unlabeled.sum() + labeled.sum())
     x = x / np.maximum(np.abs(x).max(0), 1e-300)  # so that squares neither overflow nor vanish
-    x = x - share @ x
-    scale = np.sqrt(share @ x**2)
+    x = x - fraction @ x
+    scale = np.sqrt(fraction @ x**2)
     x = x / np.where(scale > 1e-12, scale, 1.0)
     outer = (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
     z = np.column_stack([np.ones(len(x)), x, outer])
@@ -65,7 +65,7 @@ def make_data(x: FloatArray, unlabeled: IntArray, labeled: IntArray) -> Data:
 
 
 def _merged(data: Data) -> Data:
-    """Univariate data with neighbouring points as one: their mean z, so that no moment changes."""
+    """Univariate data with neighboring points as one: their mean z, so that no moment changes."""
     _, group = np.unique(np.floor(data.x[:, 0] / RESOLUTION), return_inverse=True)
 
     def summed(values: FloatArray) -> FloatArray:
@@ -92,17 +92,17 @@ def fit(data: Data, settings: Settings) -> Estimate:
     gain = log_likelihood(free, data, common=False) - log_likelihood(best, data, common=True)
     d = data.x.shape[1]
     penalty = d * (d + 1) / 4 * np.log(data.unlabeled.sum() + data.labeled.sum())
-    if gain > penalty and reversed_share(free, data) < MAX_REVERSED:
+    if gain > penalty and reversed_fraction(free, data) < MAX_REVERSED:
         best, converged = free, free_converged
-    shares = best.alpha, best.beta
+    fractions = best.alpha, best.beta
     if best.alpha > best.beta:  # component 1 is the one that the labeled rows have more of
-        shares = (1 - best.alpha, 1 - best.beta) if beta is None else (beta, beta)
+        fractions = (1 - best.alpha, 1 - best.beta) if beta is None else (beta, beta)
     unsettled = Notice("not-converged", f"EM had not converged after {3 * LONG_RUN} steps")
-    return Estimate(*shares, converged=converged, notices=() if converged else (unsettled,))
+    return Estimate(*fractions, converged=converged, notices=() if converged else (unsettled,))
 
 
-def reversed_share(mixtures: Mixtures, data: Data) -> float:
-    """The share of rows where a step towards the mean of component 1 makes it less likely."""
+def reversed_fraction(mixtures: Mixtures, data: Data) -> float:
+    """The fraction of rows where a step towards the mean of component 1 makes it less likely."""
     d = data.x.shape[1]
     theta1, theta0 = thetas(mixtures, data, common=False)
     pull, curvature = np.split((theta1 - theta0)[1:], [d])
@@ -125,11 +125,11 @@ def starts(data: Data, fixed_beta: float | None) -> list[Mixtures]:
     return [m_step(data, above, above, fixed_beta) for above in (position > cut for cut in cuts)]
 
 
-def _quantile(x: FloatArray, counts: FloatArray, share: float) -> float:
-    """The smallest x with at least that share of the rows at or below it."""
+def _quantile(x: FloatArray, counts: FloatArray, fraction: float) -> float:
+    """The smallest x with at least that fraction of the rows at or below it."""
     order = np.argsort(x, kind="stable")
     below = np.cumsum(counts[order])
-    return float(x[order][np.searchsorted(below, share * below[-1])])
+    return float(x[order][np.searchsorted(below, fraction * below[-1])])
 
 
 def em(
@@ -166,7 +166,7 @@ def e_step(mixtures: Mixtures, data: Data, *, common: bool) -> tuple[FloatArray,
 
 
 def m_step(data: Data, w_u: FloatArray, w_l: FloatArray, fixed_beta: float | None) -> Mixtures:
-    """The mixtures that maximise the expected log-likelihood given the posteriors."""
+    """The mixtures that maximize the expected log-likelihood given the posteriors."""
     positive_u, positive_l = data.unlabeled * w_u, data.labeled * w_l
     positive = positive_u + positive_l
     sums = np.stack([positive, data.unlabeled + data.labeled - positive]) @ data.z
@@ -183,8 +183,8 @@ def thetas(mixtures: Mixtures, data: Data, *, common: bool) -> FloatArray:
     covariance = mixtures.moments[:, 1 + d :].reshape(2, d, d) - mean[:, :, None] * mean[:, None, :]
     if common:
         n_u, n_l = data.unlabeled.sum(), data.labeled.sum()
-        share = (mixtures.alpha * n_u + mixtures.beta * n_l) / (n_u + n_l)
-        covariance[:] = share * covariance[0] + (1 - share) * covariance[1]
+        fraction = (mixtures.alpha * n_u + mixtures.beta * n_l) / (n_u + n_l)
+        covariance[:] = fraction * covariance[0] + (1 - fraction) * covariance[1]
     values, vectors = np.linalg.eigh(covariance)
     values = np.maximum(values, VARIANCE_FLOOR)
     precision = (vectors / values[:, None, :]) @ vectors.transpose(0, 2, 1)
@@ -197,8 +197,8 @@ def log_likelihood(mixtures: Mixtures, data: Data, *, common: bool) -> float:
     """Of both samples together, up to a constant."""
     log_phi1, log_phi0 = thetas(mixtures, data, common=common) @ data.z.T
     with np.errstate(divide="ignore"):  # log 0 of an empty component
-        shares = np.log([[m, 1 - m] for m in (mixtures.alpha, mixtures.beta)])
-    f, g = (np.logaddexp(p1 + log_phi1, p0 + log_phi0) for p1, p0 in shares)
+        fractions = np.log([[m, 1 - m] for m in (mixtures.alpha, mixtures.beta)])
+    f, g = (np.logaddexp(p1 + log_phi1, p0 + log_phi0) for p1, p0 in fractions)
     return float(data.unlabeled @ f + data.labeled @ g)
 
 

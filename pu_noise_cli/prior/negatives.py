@@ -86,8 +86,8 @@ class Mixture:
 
 def _bins(sketch: Sketch) -> IntArray:
     """The first cell of each bin; bins have equal parts of the three samples together."""
-    share = (sketch.counts / sketch.counts.sum(0)).sum(1) / len(SETS)
-    return bin_starts(mid_ranks(share) * BINS)
+    fraction = (sketch.counts / sketch.counts.sum(0)).sum(1) / len(SETS)
+    return bin_starts(mid_ranks(fraction) * BINS)
 
 
 def _likely(log_likelihood: FloatArray) -> FloatArray:
