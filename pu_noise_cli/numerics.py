@@ -132,19 +132,24 @@ MAX_LOGIT = 30.0
 RIDGE = 1e-8  # determines the coefficients of pieces without rows
 
 
-def smooth_logit(successes: IntArray, rows: IntArray) -> FloatArray:
+def smooth_logit(
+    successes: IntArray, rows: IntArray, penalty: float | None = None
+) -> tuple[FloatArray, float]:
     """The logit of the fraction of successes as a smooth function of the rank.
 
     The function is a penalized spline over the normal quantile of the rank, so that only the order
-    of the cells matters; AIC chooses the penalty. Cells without rows interpolate their neighbors.
+    of the cells matters. Cells without rows interpolate their neighbors.
 
     Parameters
     ----------
     successes, rows : shape (cells,)
+    penalty : float, optional
+        On second differences; AIC chooses it by default.
 
     Returns
     -------
     logit : shape (cells,)
+    penalty : float
     """
     occupied = rows > 0
     starts = bin_starts(relative_mid_ranks(rows[occupied]) * SPLINE_BINS)
@@ -152,8 +157,9 @@ def smooth_logit(successes: IntArray, rows: IntArray) -> FloatArray:
     y = np.add.reduceat(successes[occupied], starts).astype(np.float64)
     ranks = relative_mid_ranks(n)
     quantiles = np.array([NormalDist().inv_cdf(rank) for rank in ranks])
-    fitted = _fit_spline(_spline_basis(quantiles), y, n)
-    return np.interp(relative_mid_ranks(rows), ranks, fitted)
+    penalties = PENALTIES if penalty is None else [penalty]
+    fitted, penalty = _fit_spline(_spline_basis(quantiles), y, n, penalties)
+    return np.interp(relative_mid_ranks(rows), ranks, fitted), penalty
 
 
 def _spline_basis(x: FloatArray) -> FloatArray:
@@ -169,19 +175,21 @@ def _spline_basis(x: FloatArray) -> FloatArray:
     return basis
 
 
-def _fit_spline(basis: FloatArray, y: FloatArray, n: FloatArray) -> FloatArray:
-    """The fitted logits, shape (points,), with the second-difference penalty of lowest AIC."""
+def _fit_spline(
+    basis: FloatArray, y: FloatArray, n: FloatArray, penalties: Iterable[float]
+) -> tuple[FloatArray, float]:
+    """The fitted logits, shape (points,), with the penalty of lowest AIC, and that penalty."""
     differences = np.diff(np.eye(basis.shape[1]), 2, axis=0)
     mean = (y.sum() + 0.5) / (n.sum() + 1)
     theta = np.full(basis.shape[1], np.log(mean / (1 - mean)))
-    best, lowest_aic = basis @ theta, np.inf
+    best, chosen, lowest_aic = basis @ theta, 0.0, np.inf
 
     def fitted(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Probabilities, shape (points,), and the Fisher information on the coefficients."""
         p = 1 / (1 + np.exp(-(basis @ theta).clip(-MAX_LOGIT, MAX_LOGIT)))
         return p, (basis.T * (n * p * (1 - p))) @ basis
 
-    for penalty in PENALTIES:
+    for penalty in penalties:
         roughness = penalty * differences.T @ differences + RIDGE * np.eye(len(theta))
         for _ in range(NEWTON_STEPS):
             p, information = fitted(theta)
@@ -194,5 +202,5 @@ def _fit_spline(basis: FloatArray, y: FloatArray, n: FloatArray) -> FloatArray:
         deviance = -2 * (y @ np.log(p) + (n - y) @ np.log1p(-p))
         freedom = np.trace(np.linalg.solve(information + roughness, information))
         if deviance + 2 * freedom < lowest_aic:
-            best, lowest_aic = basis @ theta, deviance + 2 * freedom
-    return np.asarray(best.clip(-MAX_LOGIT, MAX_LOGIT))
+            best, chosen, lowest_aic = basis @ theta, float(penalty), deviance + 2 * freedom
+    return np.asarray(best.clip(-MAX_LOGIT, MAX_LOGIT)), chosen

@@ -82,7 +82,9 @@ class Calibration:
         )
 
 
-def calibrate(sketch: Sketch, shares: Shares, smooth: bool = False) -> Calibration:
+def calibrate(
+    sketch: Sketch, shares: Shares, smooth: bool = False, penalty: float | None = None
+) -> Calibration:
     """Calibrate scores: the posterior of each cell, non-decreasing in the score.
 
     Uncertain α and β are averaged over: a row that is certainly positive at the estimated α is not
@@ -97,14 +99,16 @@ def calibrate(sketch: Sketch, shares: Shares, smooth: bool = False) -> Calibrati
     smooth : bool
         Fit a penalized spline instead of the mean over all non-decreasing functions. With many
         labeled rows, such as decoys, it is a little more accurate.
+    penalty : float, optional
+        Of the spline; chosen by default.
     """
     if sketch.labeled_class == "negative":
-        mirrored = calibrate(sketch.mirrored(), _mirror(shares), smooth)
+        mirrored = calibrate(sketch.mirrored(), _mirror(shares), smooth, penalty)
         return _exchange_classes(mirrored, sketch, shares)
-    (plain,) = _calibrate_each(sketch, [shares], smooth)
+    (plain,) = _calibrate_each(sketch, [shares], smooth, penalty)
     if not shares.draws or plain.notices:
         return plain
-    copies = list(_calibrate_each(sketch, spread(shares, AVERAGED), smooth))
+    copies = list(_calibrate_each(sketch, spread(shares, AVERAGED), smooth, penalty))
     p = np.mean([copy.posterior for copy in copies], axis=0)
     labeled_p = np.mean([copy.posterior_labeled for copy in copies], axis=0)
     fit = shares.from_these_rows
@@ -115,7 +119,7 @@ def calibrate(sketch: Sketch, shares: Shares, smooth: bool = False) -> Calibrati
 
 
 def _calibrate_each(
-    sketch: Sketch, several: Sequence[Shares], smooth: bool
+    sketch: Sketch, several: Sequence[Shares], smooth: bool, penalty: float | None
 ) -> Iterator[Calibration]:
     """The calibration for each of several α and β, as if they were certain.
 
@@ -124,8 +128,11 @@ def _calibrate_each(
     α over the unlabeled rows, and that of labeled rows to β.
     """
     informative = [shares for shares in several if is_informative(shares)]
-    fit = _spline if smooth else _expected_posteriors
-    scaled = iter(fit(sketch, informative) if informative else ())
+    scaled: Iterator[Scaled] = iter(())
+    if informative and smooth:
+        scaled = iter(_spline(sketch, informative, penalty))
+    elif informative:
+        scaled = iter(chain(sketch, informative).expected())
     for shares in several:
         alpha, beta, notices = shares.alpha, shares.beta, list[Notice]()
         if beta - alpha < SMALLEST:
@@ -298,6 +305,9 @@ def chain(sketch: Sketch, several: Sequence[Shares]) -> Chain:
     A priori p rises by jumps: RISES of them as the logit of the rank grows by 1, each by more than
     d logits with a probability of about RISE / (RISE + d), so that both smooth and abrupt rises are
     expected.
+
+    The mean is taken because the likeliest such p, isotonic regression, is too high at the top: a
+    few labeled rows that happen to come last form a block of their own.
     """
     total = sketch.counts.sum(1)
     starts = _bin_starts(total)
@@ -306,15 +316,6 @@ def chain(sketch: Sketch, several: Sequence[Shares]) -> Chain:
     log_likelihood = _log_likelihood(np.add.reduceat(sketch.counts, starts), sketch, several)
     chance = _forward_backward(log_likelihood, RISES * np.diff(position))
     return Chain(chance, rows, position, _rank_logit(total))
-
-
-def _expected_posteriors(sketch: Sketch, several: Sequence[Shares]) -> list[Scaled]:
-    """The expected non-decreasing p given the counts.
-
-    The likeliest non-decreasing p, isotonic regression, is too high at the top: a few labeled rows
-    that happen to come last form a block of their own.
-    """
-    return chain(sketch, several).expected()
 
 
 def _log_likelihood(counts: IntArray, sketch: Sketch, several: Sequence[Shares]) -> FloatArray:
@@ -408,9 +409,9 @@ def _rise() -> FloatArray:
 # ---- p as a smooth function of the score
 
 
-def _spline(sketch: Sketch, several: Sequence[Shares]) -> list[Scaled]:
+def _spline(sketch: Sketch, several: Sequence[Shares], penalty: float | None) -> list[Scaled]:
     """p by a smooth curve of S over the rank of the score."""
-    fitted = smooth_logit(sketch.labeled, sketch.labeled + sketch.unlabeled)
+    fitted, _ = smooth_logit(sketch.labeled, sketch.labeled + sketch.unlabeled, penalty)
     ratio = np.exp(np.maximum.accumulate(fitted)) * sketch.n_unlabeled / sketch.n_labeled
 
     def scaled(shares: Shares) -> Scaled:
@@ -473,11 +474,16 @@ def corrected_auc(calibration: Calibration) -> float | None:
 
 
 def replicates(calibration: Calibration, seed: int, count: int = REPLICATES) -> list[Calibration]:
-    """Calibrations of bootstrap samples of the rows, each with another of the likely α and β."""
+    """Calibrations of bootstrap samples of the rows, each with another of the likely α and β.
+
+    Splines all have the penalty that suits the rows themselves.
+    """
     rng = np.random.default_rng([seed, 2])
-    sketch, smooth = calibration.sketch, calibration.smooth
+    sketch, smooth, penalty = calibration.sketch, calibration.smooth, None
+    if smooth:
+        _, penalty = smooth_logit(sketch.labeled, sketch.labeled + sketch.unlabeled)
     several = spread(calibration.shares, count)
-    return [calibrate(sketch.resample(rng), shares, smooth) for shares in several]
+    return [calibrate(sketch.resample(rng), shares, smooth, penalty) for shares in several]
 
 
 # ---- Bounds
