@@ -126,6 +126,7 @@ def isotonic(values: FloatArray, weights: NDArray[np.number]) -> tuple[FloatArra
 
 SPLINE_BINS = 300  # of equal numbers of rows
 SPLINE_PIECES = 30  # of equal length
+Spline = tuple[float, FloatArray]  # a penalty on second differences, and the coefficients
 PENALTIES = 10.0 ** np.arange(4, -3.5, -0.5)  # from a nearly straight line on
 NEWTON_STEPS = 30
 MAX_LOGIT = 30.0
@@ -133,8 +134,8 @@ RIDGE = 1e-8  # determines the coefficients of pieces without rows
 
 
 def smooth_logit(
-    successes: IntArray, rows: IntArray, penalty: float | None = None
-) -> tuple[FloatArray, float]:
+    successes: IntArray, rows: IntArray, start: Spline | None = None
+) -> tuple[FloatArray, Spline]:
     """The logit of the fraction of successes as a smooth function of the rank.
 
     The function is a penalized spline over the normal quantile of the rank, so that only the order
@@ -143,13 +144,13 @@ def smooth_logit(
     Parameters
     ----------
     successes, rows : shape (cells,)
-    penalty : float, optional
-        On second differences; AIC chooses it by default.
+    start : Spline, optional
+        The spline of similar rows, whose penalty is used; AIC chooses the penalty by default.
 
     Returns
     -------
     logit : shape (cells,)
-    penalty : float
+    spline : Spline
     """
     occupied = rows > 0
     starts = bin_starts(relative_mid_ranks(rows[occupied]) * SPLINE_BINS)
@@ -157,9 +158,10 @@ def smooth_logit(
     y = np.add.reduceat(successes[occupied], starts).astype(np.float64)
     ranks = relative_mid_ranks(n)
     quantiles = np.array([NormalDist().inv_cdf(rank) for rank in ranks])
-    penalties = PENALTIES if penalty is None else [penalty]
-    fitted, penalty = _fit_spline(_spline_basis(quantiles), y, n, penalties)
-    return np.interp(relative_mid_ranks(rows), ranks, fitted), penalty
+    basis = _spline_basis(quantiles)
+    spline = _fit_spline(basis, y, n, start)
+    fitted = (basis @ spline[1]).clip(-MAX_LOGIT, MAX_LOGIT)
+    return np.interp(relative_mid_ranks(rows), ranks, fitted), spline
 
 
 def _spline_basis(x: FloatArray) -> FloatArray:
@@ -175,14 +177,15 @@ def _spline_basis(x: FloatArray) -> FloatArray:
     return basis
 
 
-def _fit_spline(
-    basis: FloatArray, y: FloatArray, n: FloatArray, penalties: Iterable[float]
-) -> tuple[FloatArray, float]:
-    """The fitted logits, shape (points,), with the penalty of lowest AIC, and that penalty."""
+def _fit_spline(basis: FloatArray, y: FloatArray, n: FloatArray, start: Spline | None) -> Spline:
+    """The spline with the penalty of lowest AIC, or with that of the one to start from."""
     differences = np.diff(np.eye(basis.shape[1]), 2, axis=0)
     mean = (y.sum() + 0.5) / (n.sum() + 1)
     theta = np.full(basis.shape[1], np.log(mean / (1 - mean)))
-    best, chosen, lowest_aic = basis @ theta, 0.0, np.inf
+    penalties = PENALTIES
+    if start is not None:
+        penalties, theta = np.array([start[0]]), start[1]
+    best, lowest_aic = (float(penalties[0]), theta), np.inf
 
     def fitted(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Probabilities, shape (points,), and the Fisher information on the coefficients."""
@@ -202,5 +205,5 @@ def _fit_spline(
         deviance = -2 * (y @ np.log(p) + (n - y) @ np.log1p(-p))
         freedom = np.trace(np.linalg.solve(information + roughness, information))
         if deviance + 2 * freedom < lowest_aic:
-            best, chosen, lowest_aic = basis @ theta, float(penalty), deviance + 2 * freedom
-    return np.asarray(best.clip(-MAX_LOGIT, MAX_LOGIT)), chosen
+            best, lowest_aic = (float(penalty), theta), deviance + 2 * freedom
+    return best

@@ -18,6 +18,7 @@ from ..numerics import (
     FloatArray,
     HashArray,
     IntArray,
+    Spline,
     bin_starts,
     expit,
     hash_texts,
@@ -83,7 +84,7 @@ class Calibration:
 
 
 def calibrate(
-    sketch: Sketch, shares: Shares, smooth: bool = False, penalty: float | None = None
+    sketch: Sketch, shares: Shares, smooth: bool = False, start: Spline | None = None
 ) -> Calibration:
     """Calibrate scores: the posterior of each cell, non-decreasing in the score.
 
@@ -99,16 +100,16 @@ def calibrate(
     smooth : bool
         Fit a penalized spline instead of the mean over all non-decreasing functions. With many
         labeled rows, such as decoys, it is a little more accurate.
-    penalty : float, optional
-        Of the spline; chosen by default.
+    start : Spline, optional
+        The spline of similar rows, to start from.
     """
     if sketch.labeled_class == "negative":
-        mirrored = calibrate(sketch.mirrored(), _mirror(shares), smooth, penalty)
+        mirrored = calibrate(sketch.mirrored(), _mirror(shares), smooth, start)
         return _exchange_classes(mirrored, sketch, shares)
-    (plain,) = _calibrate_each(sketch, [shares], smooth, penalty)
+    (plain,) = _calibrate_each(sketch, [shares], smooth, start)
     if not shares.draws or plain.notices:
         return plain
-    copies = list(_calibrate_each(sketch, spread(shares, AVERAGED), smooth, penalty))
+    copies = list(_calibrate_each(sketch, spread(shares, AVERAGED), smooth, start))
     p = np.mean([copy.posterior for copy in copies], axis=0)
     labeled_p = np.mean([copy.posterior_labeled for copy in copies], axis=0)
     fit = shares.from_these_rows
@@ -119,7 +120,7 @@ def calibrate(
 
 
 def _calibrate_each(
-    sketch: Sketch, several: Sequence[Shares], smooth: bool, penalty: float | None
+    sketch: Sketch, several: Sequence[Shares], smooth: bool, start: Spline | None
 ) -> Iterator[Calibration]:
     """The calibration for each of several α and β, as if they were certain.
 
@@ -130,7 +131,7 @@ def _calibrate_each(
     informative = [shares for shares in several if is_informative(shares)]
     scaled: Iterator[Scaled] = iter(())
     if informative and smooth:
-        scaled = iter(_spline(sketch, informative, penalty))
+        scaled = iter(_spline(sketch, informative, start))
     elif informative:
         scaled = iter(chain(sketch, informative).expected())
     for shares in several:
@@ -409,9 +410,9 @@ def _rise() -> FloatArray:
 # ---- p as a smooth function of the score
 
 
-def _spline(sketch: Sketch, several: Sequence[Shares], penalty: float | None) -> list[Scaled]:
+def _spline(sketch: Sketch, several: Sequence[Shares], start: Spline | None) -> list[Scaled]:
     """p by a smooth curve of S over the rank of the score."""
-    fitted, _ = smooth_logit(sketch.labeled, sketch.labeled + sketch.unlabeled, penalty)
+    fitted, _ = smooth_logit(sketch.labeled, sketch.labeled + sketch.unlabeled, start)
     ratio = np.exp(np.maximum.accumulate(fitted)) * sketch.n_unlabeled / sketch.n_labeled
 
     def scaled(shares: Shares) -> Scaled:
@@ -479,11 +480,11 @@ def replicates(calibration: Calibration, seed: int, count: int = REPLICATES) -> 
     Splines all have the penalty that suits the rows themselves.
     """
     rng = np.random.default_rng([seed, 2])
-    sketch, smooth, penalty = calibration.sketch, calibration.smooth, None
+    sketch, smooth, start = calibration.sketch, calibration.smooth, None
     if smooth:
-        _, penalty = smooth_logit(sketch.labeled, sketch.labeled + sketch.unlabeled)
+        _, start = smooth_logit(sketch.labeled, sketch.labeled + sketch.unlabeled)
     several = spread(calibration.shares, count)
-    return [calibrate(sketch.resample(rng), shares, smooth, penalty) for shares in several]
+    return [calibrate(sketch.resample(rng), shares, smooth, start) for shares in several]
 
 
 # ---- Bounds
