@@ -92,20 +92,6 @@ class Table:
         """The part of this table in some consecutive shards."""
         return replace(self, shards=tuple(shards), first_row=first_row)
 
-    def parts(self) -> list[Table]:
-        """One table for each shard; the shards must be Parquet files, which state their rows."""
-        parts, row = [], self.first_row
-        for shard in self.shards:
-            parts.append(self.only([shard], row))
-            row += shard.num_rows or 0
-        return parts
-
-    @property
-    def num_rows(self) -> int | None:
-        """The number of rows, if it is known without reading them."""
-        counts = [shard.num_rows for shard in self.shards]
-        return None if None in counts else sum(count or 0 for count in counts)
-
     def batches(self, columns: Sequence[str], coded: str | None = None) -> Iterator[Batch]:
         """Read columns of all rows in order, some rows at a time.
 

@@ -202,18 +202,24 @@ class Rows:
                 row += batch.num_rows
 
     def parts(self) -> list[Rows]:
-        """One for each file, in output order: the same tables with only that file left."""
+        """One for each file, in output order: the same tables with only that file left.
+
+        The files must be Parquet files, which state their numbers of rows.
+        """
         parts = []
         for position, table in enumerate(self.tables):
-            for part in table.parts():
-                tables = [part if p == position else t.only(()) for p, t in enumerate(self.tables)]
+            row = table.first_row
+            for shard in table.shards:
+                tables = [other.only(()) for other in self.tables]
+                tables[position] = table.only([shard], row)
                 parts.append(replace(self, tables=tuple(tables)))
+                row += shard.num_rows or 0
         return parts
 
     @property
     def num_rows(self) -> int | None:
         """The number of rows, if it is known without reading them."""
-        counts = [table.num_rows for table in self.tables]
+        counts = [shard.num_rows for table in self.tables for shard in table.shards]
         return None if None in counts else sum(count or 0 for count in counts)
 
     @property
