@@ -71,7 +71,6 @@ from .tables.writing import (
     Provenance,
     Stage,
     check_distinct,
-    check_finished,
     check_target,
     digests,
     earlier_files,
@@ -92,13 +91,6 @@ def registered(kind: str) -> Collection[str]:
     """The names of the methods, classifiers or formats of tables that there are."""
     registries = {"methods": (*ESTIMATORS, "all"), "classifiers": CLASSIFIERS, "formats": READERS}
     return registries[kind]
-
-
-def check_files(outputs: Sequence[str], inputs: Sequence[str]) -> None:
-    """Stop where an output is an input or another output, or inputs come from two runs."""
-    check_distinct(outputs, inputs)
-    for name in inputs:
-        check_finished(name)
 
 
 # ---- Tables to rows

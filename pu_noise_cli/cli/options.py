@@ -241,9 +241,12 @@ class Options:
 
     def check_files(self) -> None:
         """Stop where an output is an input or another output, or inputs come from two runs."""
-        from .. import pipeline
+        from ..tables.writing import check_distinct, check_finished
 
-        pipeline.check_files(self.files("output"), self.files("file", "files", "argument"))
+        inputs = self.files("file", "files", "argument")
+        check_distinct(self.files("output"), inputs)
+        for name in inputs:
+            check_finished(name)
 
 
 def _spelled(name: str) -> str:
