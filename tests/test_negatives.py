@@ -318,7 +318,7 @@ def test_negatives_that_are_named_must_be_there(punoise, files, tmp_path):
 
 def test_groups_need_unlabeled_rows(punoise, files, tmp_path):
     tables = (*files["labeled"], *files["negatives"], "--alpha", 0.1, "--by", "a")
-    assert "unlabeled rows" in punoise("run", *tables, "--out-dir", tmp_path, expect=2).err
+    assert "--unlabeled" in punoise("run", *tables, "--out-dir", tmp_path, expect=2).err
 
 
 def test_few_negatives_are_an_error(punoise, files, tmp_path):
