@@ -130,25 +130,18 @@ def summarize(priors: Iterable[tuple[str, Prior]]) -> list[dict[str, Any]]:
 
 def _row(file: str, prior: Prior) -> dict[str, Any]:
     failed = prior.alpha is None
-    alpha_low, alpha_high = prior.alpha_ci or (None, None)
-    beta_low, beta_high = prior.beta_ci or (None, None)
-    return {
+    row: dict[str, Any] = {
         # the name of a file need not be Unicode text
         "sample": prior.sample_name(file).encode("utf-8", "backslashreplace").decode(),
         "status": "failed" if failed else "ok",
         "reason": " ".join(prior.reason.split()) if failed else None,
-        "alpha": prior.alpha,
-        "alpha_low": alpha_low,
-        "alpha_high": alpha_high,
-        "beta": prior.beta,
-        "beta_low": beta_low,
-        "beta_high": beta_high,
-        "auc": prior.auc,
-        "n_labeled": prior.n_labeled,
-        "n_unlabeled": prior.n_unlabeled,
-        "n_negatives": prior.n_negatives,
         "warnings": ",".join(notice.code for notice in prior.notices),
     }
+    for name in ("alpha", "beta", "auc", "n_labeled", "n_unlabeled", "n_negatives"):
+        row[name] = getattr(prior, name)
+    row["alpha_low"], row["alpha_high"] = prior.alpha_ci or (None, None)
+    row["beta_low"], row["beta_high"] = prior.beta_ci or (None, None)
+    return row
 
 
 def multiqc_content(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

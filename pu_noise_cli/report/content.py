@@ -153,13 +153,6 @@ def sample_page(
         by_score |= {"low": bounds[0][cells], "high": bounds[1][cells]}
     alpha = Proportion.from_estimate(prior.alpha, prior.alpha_ci)
     beta = Proportion.from_estimate(prior.beta, prior.beta_ci)
-    estimates = [
-        {
-            "alpha": Proportion.from_estimate(one.alpha, one.alpha_ci),
-            "beta": Proportion.from_estimate(one.beta, one.beta_ci),
-        }
-        for one in prior.estimates
-    ]
     # None: the population of the unlabeled rows
     population_alpha = target_alpha
     if target_alpha is None and not sketch.n_unlabeled:
@@ -168,40 +161,24 @@ def sample_page(
     if population_alpha is not None:
         population = f" in a population with {percent(population_alpha)} positives"
     auc = prior.auc if sketch.n_unlabeled else corrected_auc(calibration)
-    rocs = _observed_rocs(sketch)
+    rocs, score_title = _observed_rocs(sketch), "score"
     notices = [*prior.notices, *calibration.notices]
-    column, score_title = None, "score"
     if provenance is not None:
-        column, notices = provenance.score_column, [*provenance.warnings, *notices]
-    if provenance is not None and column is not None:
-        negated = provenance.options.get("lower_is_positive") is True
-        score_title = shortened(column) + (" (opposite sign)" if negated else "")
+        notices = [*provenance.warnings, *notices]
+        score_title = shortened(provenance.score_column or "score")
+    axis_title = score_title + (" (opposite sign)" if _is_negated(provenance) else "")
     charts = {
         "assumption": _assumption(prior, calibration),
-        "scores": _distributions(calibration, drawn, score_title),
+        "scores": _distributions(calibration, drawn, axis_title),
         "roc": [_roc_chart(calibration, rocs, auc)],
         "curves": _likelihoods(prior, sketch),
-        "methods": [
-            forest(
-                f"methods-{name}",
-                f"{symbol} by method",
-                symbol,
-                [
-                    (one.method, shown[name], one.method == prior.method)
-                    for one, shown in zip(prior.estimates, estimates, strict=True)
-                ],
-            )
-            for name, symbol in (("alpha", "α"), ("beta", "β"))
-            if estimates
-        ],
+        "methods": _methods(prior),
         "posterior": [
             _calibration(calibration),
-            _posterior_by_score(by_score, score_title, population),
+            _posterior_by_score(by_score, axis_title, population),
             *_posteriors(sketch, p, population),
         ],
-        "evidence": []
-        if thresholds is None
-        else [_evidence(thresholds, calibration, cells, shortened(column or "score"))],
+        "evidence": _evidence(thresholds, calibration, cells, score_title),
     }
     correct = calibration.label_correct[
         sketch.cell_index(np.array([row.score for row in doubtful], np.float64))
@@ -224,7 +201,6 @@ def sample_page(
         "is_beyond_axis": sketch.scores[0] < drawn[0] or sketch.scores[-1] > drawn[1],
         "rocs": rocs,
         "auc": auc,
-        "estimates": estimates,
         "target_alpha": target_alpha,
         "population_alpha": population_alpha,
         "population": population,
@@ -234,7 +210,7 @@ def sample_page(
         "thresholds": thresholds,
         "begins": begins,
         "groups": groups,
-        "largest_groups": [] if groups is None else _largest_groups(groups),
+        "largest_groups": [] if groups is None else groups.largest(LARGEST_GROUPS),
         "doubtful": list(zip(doubtful, correct.tolist(), strict=True)),
         "provenance": provenance,
         "options": [],
@@ -243,6 +219,13 @@ def sample_page(
     if provenance is not None:
         values |= _provenance_values(provenance)
     return Page("sample.html", "punoise report", charts, values)
+
+
+def _is_negated(provenance: Provenance | None) -> bool:
+    """Whether the scores are those of a column with the opposite sign."""
+    if provenance is None or provenance.score_column is None:
+        return False
+    return provenance.options.get("lower_is_positive") is True
 
 
 def explain(notices: Iterable[Notice]) -> list[tuple[Notice, Kind]]:
@@ -302,6 +285,25 @@ def _assumption(prior: Prior, calibration: Calibration) -> list[Chart]:
             {"assumed": [{"purity": rounded(assumed.purity)}]},
         )
     ]
+
+
+# ---- How α and β were estimated
+
+
+def _methods(prior: Prior) -> list[Chart]:
+    """α and β by each method that ran."""
+    charts = []
+    for name, symbol in (("alpha", "α"), ("beta", "β")):
+        lines = [
+            (
+                one.method,
+                Proportion.from_estimate(getattr(one, name), getattr(one, f"{name}_ci")),
+                one.method == prior.method,
+            )
+            for one in prior.estimates
+        ]
+        charts.append(forest(f"methods-{name}", f"{symbol} by method", symbol, lines))
+    return charts if prior.estimates else []
 
 
 def _likelihoods(prior: Prior, sketch: Sketch) -> list[Chart]:
@@ -591,8 +593,7 @@ def _posterior_by_score(columns: dict[str, Any], score_title: str, population: s
     reached = "never reaches one half"
     if half is not None:
         reached = f"is at least one half from a score of {half:.3g} up"
-    has_bounds = "low" in columns
-    band = " A band shows one-sided 95 % bounds on the former." if has_bounds else ""
+    band = " A band shows one-sided 95 % bounds on the former." if "low" in columns else ""
     return Chart(
         "posterior-by-score",
         "posterior_by_score",
@@ -604,7 +605,7 @@ def _posterior_by_score(columns: dict[str, Any], score_title: str, population: s
             "score_title": score_title,
             "posterior_title": title,
             "row": subject,
-            "bounds": has_bounds,
+            "bounds": "low" in columns,
         },
     )
 
@@ -646,12 +647,17 @@ def _calls(
 
 
 def _evidence(
-    thresholds: Thresholds, calibration: Calibration, cells: NDArray[np.intp], score_title: str
-) -> Chart:
-    """The posterior by score with the levels of evidence, at the prior that they are for.
+    thresholds: Thresholds | None,
+    calibration: Calibration,
+    cells: NDArray[np.intp],
+    score_title: str,
+) -> list[Chart]:
+    """The posterior by score with the levels of evidence, if asked for, at the prior of the levels.
 
     The axis is even in the odds, which evidence multiplies; its labels are probabilities.
     """
+    if thresholds is None:
+        return []
     sign = -1.0 if thresholds.lower_is_positive else 1.0
     low, high = thresholds.bounds.at(thresholds.prior)
     posterior = posterior_at(calibration.lr, thresholds.prior)
@@ -663,24 +669,22 @@ def _evidence(
         **{f"{name}_odds": _log_odds(column) for name, column in values.items()},
     }
     levels = [
-        {
-            "score": one.reached.score_from,
-            "level": one.level.code,
-            "against": one.level.against,
-        }
+        {"score": one.reached.score_from, "level": one.level.code, "against": one.level.against}
         for one in thresholds.levels
         if one.reached is not None
     ]
     listed = "; ".join(f"{one.level.code} {begins(one, thresholds)}" for one in thresholds.levels)
-    return Chart(
-        "evidence",
-        "evidence",
-        f"Evidence by score, at a prior of {percent(thresholds.prior)}",
-        f"The posterior by score with one-sided 95 % bounds, and where levels begin: {listed}.",
-        as_rows({name: column[order] for name, column in columns.items()}),
-        {"score_title": score_title, "ticks": _log_odds(np.array(EVIDENCE_TICKS)).tolist()},
-        {"levels": levels},
-    )
+    return [
+        Chart(
+            "evidence",
+            "evidence",
+            f"Evidence by score, at a prior of {percent(thresholds.prior)}",
+            f"The posterior by score with one-sided 95 % bounds, and where levels begin: {listed}.",
+            as_rows({name: column[order] for name, column in columns.items()}),
+            {"score_title": score_title, "ticks": _log_odds(np.array(EVIDENCE_TICKS)).tolist()},
+            {"levels": levels},
+        )
+    ]
 
 
 def _log_odds(p: FloatArray) -> FloatArray:
@@ -695,22 +699,6 @@ def begins(threshold: Threshold, thresholds: Thresholds) -> str:
         return "not reached"
     sign = "≤" if threshold.level.against != thresholds.lower_is_positive else "≥"
     return f"{sign} {number(threshold.reached.score_from)}"
-
-
-def _largest_groups(groups: Groups) -> list[dict[str, Any]]:
-    shares = groups.shares
-    return [
-        {
-            "name": groups.names[i],
-            "unlabeled": groups.rows[i, UNLABELED],
-            "labeled": groups.rows[i, LABELED],
-            "alpha": Proportion.from_estimate(
-                shares.alpha[i], (shares.alpha_low[i], shares.alpha_high[i])
-            ),
-            "shift": shares.shift[i],
-        }
-        for i in groups.largest(LARGEST_GROUPS)
-    ]
 
 
 # ---- Provenance

@@ -326,7 +326,10 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals["script_json"] = lambda value: _html(script_json(value))
+    environment.globals |= {
+        "script_json": lambda value: _html(script_json(value)),
+        "proportion": Proportion.from_estimate,
+    }
     environment.filters |= {
         "percent": percent,
         "count": count,
