@@ -37,8 +37,8 @@ REST = "start-up and the rest"
 # stages by the clock of the processor
 PUNOISE = """
 import sys, time, types
-import pu_noise_cli.engine
-pu_noise_cli.engine.time = types.SimpleNamespace(monotonic=time.process_time)
+import pu_noise_cli.scale.engine
+pu_noise_cli.scale.engine.time = types.SimpleNamespace(monotonic=time.process_time)
 from pu_noise_cli.cli.process import main
 main()
 """
