@@ -25,7 +25,6 @@ from .pin import PinRoles
 
 PSMS = "psms"
 ROLLED_UP = {"peptides": "peptide", "proteins": "protein"}  # levels with the keys of their matches
-LEVELS = (PSMS, *ROLLED_UP)
 PERCOLATOR_COLUMNS = ("PSMId", "score", "q-value", "posterior_error_prob", "peptide", "proteinIds")
 MATCH_COLUMNS = ("pep", "q_value")  # of POSTERIOR; null if a match is not the best of its spectrum
 

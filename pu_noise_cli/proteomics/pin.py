@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InputError
-from ..tables.files import Shard, magic_suffix, split_compression
+from ..tables.files import Shard, magic_suffix
 from ..tables.reading import Reader, Table, register_reader
 from ..tables.rows import LABELED, UNLABELED
 
@@ -61,11 +61,6 @@ class PinRoles:
             spectrum=tuple(spectrum),
             others=(*spectrum[1:], *mass, peptide, proteins),
         )
-
-
-def is_pin_name(name: str) -> bool:
-    """Whether a file name or glob ends in .pin, ignoring compression."""
-    return split_compression(name.lower())[0].endswith(".pin")
 
 
 def _columns(shard: Shard) -> list[str]:

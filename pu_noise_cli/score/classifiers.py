@@ -259,16 +259,14 @@ def standard(training: Training, seed: int, threads: int, progress: ShareDone) -
     Means of several classifiers were tried too, and were no better.
     """
     kinds = CANDIDATES if training.labeled.sum() <= FEW_LABELED else CANDIDATES[:1]
-    best = kinds[0]
-    if len(kinds) == 1:
-        fits = {best: CLASSIFIERS[best].train(training, seed, threads, progress)}
-    else:
+    parts = [progress]
+    if len(kinds) > 1:
         parts = [progress_of(progress, i, len(kinds)) for i in range(len(kinds))]
-        fits = {
-            kind: CLASSIFIERS[kind].train(training, seed, threads, part)
-            for kind, part in zip(kinds, parts, strict=True)
-        }
-        best = min(fits, key=lambda kind: log_loss(fits[kind].scores, training.labeled))
+    fits = {
+        kind: CLASSIFIERS[kind].train(training, seed, threads, part)
+        for kind, part in zip(kinds, parts, strict=True)
+    }
+    best = min(fits, key=lambda kind: log_loss(fits[kind].scores, training.labeled))
     return Fit(Chosen(best, fits[best].model), fits[best].scores)
 
 

@@ -305,10 +305,11 @@ def train(
     raw = np.concatenate([encoding.encode(chunk) for chunk in chunks])
     scaling = fit_scaling(raw)
     is_labeled = np.repeat([True, False], [len(labeled), len(others)])
-    names = None
+    names = groups = None
     if rows.group_column is not None:
         names = pa.concat_arrays([rows.groups(chunk) for chunk in chunks])
-    training = Training(scaling.apply(raw), is_labeled, _group_numbers(names))
+        groups = np.asarray(names.dictionary_encode().indices).astype(np.int64)
+    training = Training(scaling.apply(raw), is_labeled, groups)
     sampled = len(is_labeled) < sum(counts)
     settings = replace(settings, classifier=settings.classifier or default_classifier(rows))
     fit, crossed = _fits(training, names if sampled else None, settings, progress)
@@ -429,12 +430,6 @@ def _is_score(encoding: Encoding, settings: ScoreSettings, only_to_learn: Sequen
     return as_is
 
 
-def _group_numbers(names: pa.Array | None) -> NDArray[np.int64] | None:
-    if names is None:
-        return None
-    return np.asarray(names.dictionary_encode().indices).astype(np.int64)
-
-
 def discriminating_features(
     training: Training, scores: NDArray[np.float64], names: Sequence[str]
 ) -> tuple[str, ...]:
@@ -464,18 +459,16 @@ def discriminating_features(
 
 
 def _odd_columns(encoding: Encoding, raw: NDArray[np.float64], training: Training) -> list[Notice]:
-    """Warnings of columns of the matrix, shape (n, d), with an isolated value or leaked labels."""
+    """Warnings of columns of the matrix, shape (n, d), with an isolated value or leaked labels.
+
+    A feature that alone separates the labeled rows is more likely a leak than biology.
+    """
     numbers = {column.name for column in encoding.columns if column.kind == "number"}
     notices = []
     for name, values in zip(encoding.feature_names, raw.T, strict=True):
-        if name in numbers and (found := isolated_in_column(values, training.labeled)) is not None:
-            notices.append(Notice("lone-value", found.message(f"in column {name!r} the value")))
-    return [*notices, *_leaks(encoding, training)]
-
-
-def _leaks(encoding: Encoding, training: Training) -> list[Notice]:
-    """Warnings of features that alone separate the labeled rows: more likely leaks than biology."""
-    notices = []
+        isolated = isolated_in_column(values, training.labeled) if name in numbers else None
+        if isolated is not None:
+            notices.append(Notice("lone-value", isolated.message(f"in column {name!r} the value")))
     for name, values in zip(encoding.feature_names, training.features.T, strict=True):
         labeled, unlabeled = (np.sort(values[training.labeled == kind]) for kind in (True, False))
         below = [np.searchsorted(unlabeled, labeled, side).mean() for side in ("left", "right")]
