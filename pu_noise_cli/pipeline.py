@@ -53,10 +53,10 @@ from .scale.engine import Engine, check_sharded_target
 from .score.classifiers import CLASSIFIERS
 from .score.model import HonestScorer, StoredModel, save_model
 from .score.scores import RowTally, Tally, TallyScores, WriteScores, column_notices, open_scores
-from .score.sketch import Sketch
+from .score.sketch import Sketch, check_sizes
 from .score.sketch import read_sketches as merge_sketch_files
 from .score.training import ScoreSettings as ScoreSettings
-from .score.training import Trained, check_sizes, survey_step
+from .score.training import Trained, survey_step
 from .score.training import train as train_model
 from .tables.files import document
 from .tables.reading import READERS, Table, open_table

@@ -23,6 +23,7 @@ from .process import Console
 
 if TYPE_CHECKING:
     from ..scale.engine import Engine
+    from ..tables.rows import Rows
 
 HEADINGS = (
     *("Input", "Output", "Columns", "Score", "Estimation", "Posterior", "Audit", "Simulation"),
@@ -238,6 +239,19 @@ class Options:
             needs = entry.get("needs", ())
             if needs and not any(map(is_passed, needs)):
                 raise UsageError(f"{_spelled(name)} needs {' or '.join(map(_spelled, needs))}")
+
+    def check_table_out(self, rows: Rows) -> None:
+        """Stop, before any work is done, where --out cannot be a table or shards of the rows."""
+        from ..scale.engine import check_sharded_target, is_sharded
+        from ..tables.writing import check_table_target
+
+        if is_sharded(self.out):
+            check_sharded_target(self.out, rows)
+            return
+        for name in ("dask", "resume"):
+            if getattr(self, name):
+                raise UsageError(f"--{name} needs shards: let the name after --out end in '/'")
+        check_table_target(self.out)
 
     def check_files(self) -> None:
         """Stop where an output is an input or another output, or inputs come from two runs."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ..errors import InputError, UsageError
 from .options import Options, command
 from .process import Console
-from .score import check_table_out
 
 if TYPE_CHECKING:
     from ..notices import Notice
@@ -40,7 +39,7 @@ def posterior(options: Options, console: Console) -> None:
         _check_thresholds_target(options.thresholds)
     with_set = None if options.sketch is not None else options.model is None
     rows = open_scores(options.scores, with_set, options.group_column)
-    check_table_out(options, rows)
+    options.check_table_out(rows)
     if options.by is not None:
         check_by(rows, options.by)
     with options.engine(console) as engine:
@@ -57,7 +56,8 @@ def posterior(options: Options, console: Console) -> None:
         found.thresholds.write(options.thresholds, dataset, prior.method, prior.beta)
         console.print_thresholds(found.thresholds)
     console.print_calls(found, written, options.fdr, graded=options.thresholds is None)
-    console.conclude((*notices, *found.notices, *missing_scores(written.missing)))
+    missing = missing_scores(written.missing) if written.missing else ()
+    console.conclude((*notices, *found.notices, *missing))
 
 
 def _check_thresholds_target(name: str) -> None:

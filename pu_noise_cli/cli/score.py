@@ -11,7 +11,7 @@ from .options import Options, command
 from .process import Console
 
 if TYPE_CHECKING:
-    from ..tables.rows import Rows
+    pass
 
 
 @command("transform")
@@ -32,14 +32,16 @@ def transform(options: Options, console: Console) -> None:
     if options.model_out is not None:
         check_target(options.model_out)
     rows = pipeline.open_rows(options.pick(pipeline.Inputs))
-    check_table_out(options, rows)
+    options.check_table_out(rows)
     with options.engine(console) as engine:
         trained = pipeline.train(rows, options.pick(pipeline.ScoreSettings), engine)
         if trained.model.skip_missing:  # or too few scores would be noticed after writing them
             pipeline.score_rows(rows, trained, engine)
         scored = pipeline.score_rows(rows, trained, engine, options.out, options.model_out)
     console.print_score(scored)
-    console.conclude((*trained.notices, *missing_scores(scored.sketch.missing)))
+    console.conclude(
+        (*trained.notices, *(missing_scores(n) if (n := scored.sketch.missing) else ()))
+    )
 
 
 @command("train")
@@ -113,7 +115,7 @@ def score(options: Options, console: Console) -> None:
         keep=options.keep_columns,
         wanted_by="model",
     )
-    check_table_out(options, rows)
+    options.check_table_out(rows)
     unused = [c for c in rows.tables[0].columns if c not in {*features, *rows.roles}]
     if unused:
         columns = ", ".join(unused)
@@ -127,18 +129,3 @@ def score(options: Options, console: Console) -> None:
         count, missing = sketch.n_unlabeled + sketch.missing, sketch.missing
     console.warn(missing_scores(missing))
     console.detail(f"punoise: {count} rows scored")
-
-
-def check_table_out(options: Options, rows: Rows) -> None:
-    """Stop, before any work is done, where the output cannot be a table or shards."""
-    from ..scale.engine import check_sharded_target, is_sharded
-    from ..tables.writing import check_table_target
-
-    if is_sharded(options.out):
-        check_sharded_target(options.out, rows)
-        return
-    for name in ("dask", "resume"):
-        if getattr(options, name):
-            end = f"let the name after {option('out')} end in '/'"
-            raise UsageError(f"{option(name)} needs shards: {end}")
-    check_table_target(options.out)

@@ -474,7 +474,9 @@ def corrected_auc(calibration: Calibration) -> float | None:
     return float(np.clip(0.5 + (auc - 0.5) / excess, 0, 1)) if excess > 0 else None
 
 
-def replicates(calibration: Calibration, seed: int, count: int = REPLICATES) -> list[Calibration]:
+def replicates(
+    calibration: Calibration, seed: int, count: int = REPLICATES
+) -> Iterator[Calibration]:
     """Calibrations of bootstrap samples of the rows, each with another of the likely α and β.
 
     Splines all have the penalty that suits the rows themselves.
@@ -483,8 +485,8 @@ def replicates(calibration: Calibration, seed: int, count: int = REPLICATES) -> 
     sketch, smooth, start = calibration.sketch, calibration.smooth, None
     if smooth:
         _, start = smooth_logit(sketch.labeled, sketch.labeled + sketch.unlabeled)
-    several = spread(calibration.shares, count)
-    return [calibrate(sketch.resample(rng), shares, smooth, start) for shares in several]
+    for shares in spread(calibration.shares, count):
+        yield calibrate(sketch.resample(rng), shares, smooth, start)
 
 
 # ---- Bounds
@@ -624,18 +626,18 @@ def _quantiles(beliefs: Sequence[_Belief], shifts: Sequence[float]) -> Pair:
 
 def _bootstrapped(calibration: Calibration, seed: int) -> Bounds:
     """Quantiles over bootstrap samples of the rows, each with another of the likely α and β."""
-    copies = replicates(calibration, seed)
-    cells = [copy.sketch.cell_index(calibration.sketch.scores) for copy in copies]
+    lr, posterior = [], []
+    for copy in replicates(calibration, seed):
+        cells = copy.sketch.cell_index(calibration.sketch.scores)
+        lr.append(copy.lr[cells])
+        posterior.append(copy.posterior[cells])
 
     def pair(drawn: list[FloatArray]) -> Pair:
         levels = (1 - ONE_SIDED, ONE_SIDED)
         low, high = np.quantile(drawn, levels, axis=0, method="closest_observation")
         return low, high
 
-    return Bounds(
-        pair([copy.lr[at] for copy, at in zip(copies, cells, strict=True)]),
-        pair([copy.posterior[at] for copy, at in zip(copies, cells, strict=True)]),
-    )
+    return Bounds(pair(lr), pair(posterior))
 
 
 # ---- Groups of similar rows

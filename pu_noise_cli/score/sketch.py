@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, BinaryIO
@@ -30,6 +30,7 @@ from ..tables.writing import write_atomically
 SKETCH_FORMAT = "punoise.sketch/1"
 SKETCH_ARRAYS = ("edges", "labeled", "unlabeled", "negative")  # the last only if there are any
 MAX_ROWS = 2**53  # above it, floats do not represent every count
+MIN_ROWS = 20
 MAX_CELLS = 8192
 DENSE_LEVEL = 39  # from this level on, a grid has few enough cells for a lookup table of all
 
@@ -317,6 +318,37 @@ class SketchBuilder:
         """The sketch of all rows so far."""
         merged = Sketch.merge([self._counted(), self._aside])
         return replace(merged, missing=self._missing)
+
+
+def check_sizes(
+    names: str | Sequence[str],
+    counts: Sequence[int] | IntArray,
+    missing: int = 0,
+    named: Collection[int] = (),
+) -> None:
+    """Raise an input error if a set has too few rows.
+
+    Known negatives are optional and, if there are some, unlabeled rows too.
+
+    Parameters
+    ----------
+    names
+        The name of the file, or one for each set.
+    counts : (3,)
+        Rows of each set that have a score.
+    missing
+        Rows without a score.
+    named
+        Sets that have a table, or labels, of their own, and so must have rows.
+    """
+    names = [names] * len(SETS) if isinstance(names, str) else names
+    for code in (LABELED, UNLABELED, NEGATIVE):
+        kind, count = SETS[code], counts[code]
+        optional = code == NEGATIVE or (code == UNLABELED and counts[NEGATIVE] > 0)
+        absent = count == 0 and optional and code not in named
+        if count < MIN_ROWS and not absent:
+            rows = f"{kind} rows with a score" if missing else f"{kind} rows"
+            raise InputError(f"{names[code]}: {count} {rows}; at least {MIN_ROWS} are needed")
 
 
 # ---- Files

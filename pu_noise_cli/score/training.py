@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError, option
 from ..notices import Notice
-from ..numerics import GOLDEN_RATIO, IntArray, splitmix64
+from ..numerics import GOLDEN_RATIO, splitmix64
 from ..scale.engine import Job, RowsDone, ShareDone
 from ..tables.columns import ColumnSummary, Encoding, Profiler, isolated_in_column
 from ..tables.reading import Table
-from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, Chunk, Rows
+from ..tables.rows import NEGATIVE, Chunk, Rows
 from .classifiers import CLASSIFIERS, Fit, Training, progress_of
 from .model import (
     FOLDS,
@@ -30,8 +30,8 @@ from .model import (
     cross_fit,
     fit_scaling,
 )
+from .sketch import check_sizes
 
-MIN_ROWS = 20
 MAX_TRAIN_ROWS = 100_000
 MAX_TRAIN_VALUES = 1 << 25  # in the feature matrix: wide tables train on fewer rows
 MAX_FEATURES = 50_000
@@ -369,37 +369,6 @@ def _files(rows: Rows, seen: Mapping[tuple[int, str], int]) -> tuple[tuple[Train
             first_row += count
         tables.append(tuple(files))
     return tuple(tables)
-
-
-def check_sizes(
-    names: str | Sequence[str],
-    counts: Sequence[int] | IntArray,
-    missing: int = 0,
-    named: Collection[int] = (),
-) -> None:
-    """Raise an input error if a set has too few rows.
-
-    Known negatives are optional and, if there are some, unlabeled rows too.
-
-    Parameters
-    ----------
-    names
-        The name of the file, or one for each set.
-    counts : (3,)
-        Rows of each set that have a score.
-    missing
-        Rows without a score.
-    named
-        Sets that have a table, or labels, of their own, and so must have rows.
-    """
-    names = [names] * len(SETS) if isinstance(names, str) else names
-    for code in (LABELED, UNLABELED, NEGATIVE):
-        kind, count = SETS[code], counts[code]
-        optional = code == NEGATIVE or (code == UNLABELED and counts[NEGATIVE] > 0)
-        absent = count == 0 and optional and code not in named
-        if count < MIN_ROWS and not absent:
-            rows = f"{kind} rows with a score" if missing else f"{kind} rows"
-            raise InputError(f"{names[code]}: {count} {rows}; at least {MIN_ROWS} are needed")
 
 
 def _is_score(encoding: Encoding, settings: ScoreSettings, only_to_learn: Sequence[str]) -> bool:
