@@ -3,12 +3,12 @@
     rows    = open_rows(inputs)                          tables, matched by column name
     trained = train(rows, scoring, engine)               a classifier of labeled against unlabeled
     scored  = score_rows(rows, trained, engine)          honest scores, and the sketch of them
-    prior   = estimate(scored, estimation, engine)       alpha and beta
-    result  = posteriors(scored, prior, wanted, engine)  what each score says of a row
+    prior   = estimate(scored, settings, engine)         alpha and beta
+    result  = posteriors(scored, prior, wanted, engine)  what each score says about its row
     engine.write(result.step, ...)                       POSTERIOR, row by row
 
-`run` takes all steps into one directory. A single command takes some of them, and reads what an
-earlier command wrote in place of the others. Settings have fields named as the options are.
+`run` takes every step and writes one directory. A single command takes some of the steps, and reads
+what an earlier command wrote in place of the others. Settings have a field for each option.
 """
 
 from __future__ import annotations
@@ -84,11 +84,8 @@ from .tables.writing import (
 DEFAULT_METHOD = "auto"
 
 
-# ---- Before any work is done
-
-
 def registered(kind: str) -> Collection[str]:
-    """The names of the methods, classifiers or formats of tables that there are."""
+    """The available methods, classifiers or table formats."""
     registries = {"methods": (*ESTIMATORS, "all"), "classifiers": CLASSIFIERS, "formats": READERS}
     return registries[kind]
 
@@ -122,15 +119,18 @@ class Inputs:
 
 
 def check_unlabeled(inputs: Inputs, alpha: float | None) -> None:
-    """Stop where alpha is neither stated nor can be estimated: there are no unlabeled rows."""
+    """Stop if alpha, or alpha of groups, would have to be estimated without unlabeled rows."""
+    # without negatives, open_rows itself demands unlabeled rows
     if inputs.negatives is None or inputs.unlabeled is not None or inputs.table is not None:
         return
     if alpha is None:
-        needed = f"{option('unlabeled')}: give that, or {option('alpha')} to 'run'"
-        raise UsageError(f"alpha cannot be estimated without {needed}")
+        unlabeled, known = option("unlabeled"), option("alpha")
+        raise UsageError(
+            f"alpha cannot be estimated without {unlabeled}; give it, or state {known}"
+        )
     if inputs.by is not None:
-        stated = f"{option('by')} {inputs.by}"
-        raise UsageError(f"{stated}: alpha of a group needs {option('unlabeled')}")
+        needed = f"estimates alpha of each group, which needs {option('unlabeled')}"
+        raise UsageError(f"{option('by')} {inputs.by} {needed}")
 
 
 def open_rows(inputs: Inputs) -> Rows:
@@ -236,8 +236,8 @@ class ScoredRows:
     """Rows with honest scores, and what the scores say together."""
 
     sketch: Sketch  # of the rows that count: all, or of matches the best of each spectrum
-    rows: Rows | None = None  # of tables that the scorer scores, or of a SCORES file
-    scores: Rows | None = None  # of the SCORES file, if there is one
+    rows: Rows | None = None  # none if there is only a sketch; without scores, the scorer has them
+    scores: Rows | None = None  # the same rows in a SCORES file
     matches: Matches | None = None
     notices: tuple[Notice, ...] = ()
     trained: Trained | None = None
@@ -245,12 +245,14 @@ class ScoredRows:
     learned: bool = False  # the score is known to be a classifier's, not a column's
 
 
-def train(rows: Rows, scoring: ScoreSettings, engine: Engine, digests: bool = False) -> Trained:
+def train(
+    rows: Rows, scoring: ScoreSettings, engine: Engine, keep_digests: bool = False
+) -> Trained:
     """Train a classifier on the rows; keep the digests of their files if wanted."""
-    survey = engine.gather_remote(survey_step(rows, scoring, digests), rows, "sample")
-    trained = engine.call("train", train_model, rows, survey, scoring, digests, watched=True)
-    for shard in (shard for table in rows.tables for shard in table.shards):
-        if digests:
+    survey = engine.gather_remote(survey_step(rows, scoring, keep_digests), rows, "sample")
+    trained = engine.call("train", train_model, rows, survey, scoring, keep_digests, watched=True)
+    if keep_digests:
+        for shard in (shard for table in rows.tables for shard in table.shards):
             shard.set_digest(trained.digests[shard.path])
     return trained
 
@@ -277,24 +279,23 @@ def score_rows(
     return ScoredRows(
         tally.sketch,
         rows,
-        None,
-        matches,
-        notices,
-        trained,
-        trained.scorer,
-        trained.learned,
+        matches=matches,
+        notices=notices,
+        trained=trained,
+        scorer=trained.scorer,
+        learned=trained.learned,
     )
-
-
-def _tally(rows: Rows) -> Callable[[Rows], Tally]:
-    """What sums up scored rows: of rows that compete for a key, only the best counts."""
-    return MatchTally if rows.keys else RowTally
 
 
 def write_model(model: StoredModel, out: str) -> None:
     """Write MODEL."""
     with write_atomically(out) as file:
         save_model(model, file)
+
+
+def _tally(rows: Rows) -> Callable[[Rows], Tally]:
+    """What sums up scored rows: of rows that compete for a key, only the best counts."""
+    return MatchTally if rows.keys else RowTally
 
 
 def read_scores(rows: Rows, engine: Engine, labeled_are: str | None = None) -> ScoredRows:
@@ -307,7 +308,7 @@ def read_scores(rows: Rows, engine: Engine, labeled_are: str | None = None) -> S
 
 
 def read_sketches(names: Sequence[str], labeled_are: str | None = None) -> ScoredRows:
-    """The scores that some sketches were made of."""
+    """Merge sketch files; the result has a sketch but no rows."""
     sketch = merge_sketch_files(names)
     check_sizes(names[0], sketch.counts.sum(0), sketch.missing)
     return ScoredRows(with_labels(sketch, labeled_are))
@@ -316,8 +317,8 @@ def read_sketches(names: Sequence[str], labeled_are: str | None = None) -> Score
 def with_labels(sketch: Sketch, labeled_are: str | None) -> Sketch:
     """The sketch with the class of its labeled rows as the user states it."""
     if labeled_are == "positives" and sketch.labeled_class == "negative":
-        stated = f"{option('labeled_are')} positives"
-        raise UsageError(f"{stated}: the scores say that the labeled rows are negatives")
+        name = option("labeled_are")
+        raise UsageError(f"{name} positives: these scores were made with labeled negatives")
     return replace(sketch, labeled_class="negative") if labeled_are == "negatives" else sketch
 
 
@@ -331,7 +332,7 @@ class PriorSettings:
     method: str | None = None
     alpha: float | None = None  # stated, and then not estimated
     beta: float | None = None
-    purity: float | None = None
+    purity: float | None = None  # of the unlabeled rows that score highest, not of the labels
     alpha_between: tuple[float, float] | None = None
     beta_between: tuple[float, float] | None = None
     sample: str | None = None
@@ -339,30 +340,26 @@ class PriorSettings:
 
 
 def estimate(
-    scored: ScoredRows, wanted: PriorSettings, engine: Engine, verdicts: Sequence[str] = ()
+    scored: ScoredRows, settings: PriorSettings, engine: Engine, verdicts: Sequence[str] = ()
 ) -> Prior:
     """Alpha and beta: as stated, by the scores or, where rows were verified, by their verdicts."""
-    sketch, learned = scored.sketch, scored.learned
-    about: dict[str, Any] = {"sample": wanted.sample, "notices": scored.notices}
-    if wanted.alpha is not None:
-        prior = state_prior(wanted.alpha, wanted.beta, sketch.labeled_class)
-        return stated_prior(sketch, prior, seed=wanted.seed, learned=learned, **about)
-    method, settings = _estimation_settings(scored, wanted)
+    sketch, learned, seed = scored.sketch, scored.learned, settings.seed
+    about: dict[str, Any] = {"sample": settings.sample, "notices": scored.notices}
+    if settings.alpha is not None:
+        prior = checked_prior(settings.alpha, settings.beta, sketch.labeled_class)
+        return stated_prior(sketch, prior, seed=seed, learned=learned, **about)
+    method, fixed = _method_settings(scored, settings)
+    if verdicts and method not in (DEFAULT_METHOD, "all"):
+        raise UsageError(f"{option('verdicts')} needs {option('method')} auto or all")
     samples = None
     if scored.trained is not None and needs_features(method):
-        samples = engine.call("features", feature_samples, scored.rows, scored.trained, wanted.seed)
+        samples = engine.call("features", feature_samples, scored.rows, scored.trained, seed)
+    best_only = scored.matches is not None
     with engine.timed("estimate"):
         estimation = run_methods(
-            sketch,
-            method,
-            settings,
-            samples=samples,
-            learned=learned,
-            best_only=scored.matches is not None,
+            sketch, method, fixed, samples=samples, learned=learned, best_only=best_only
         )
         if verdicts:
-            if method not in (DEFAULT_METHOD, "all"):
-                raise UsageError(f"{option('verdicts')} needs {option('method')} auto or all")
             estimation = revise(estimation, read_audits(verdicts, _scores_of(scored), sketch))
         return conclude(estimation, **about)
 
@@ -372,30 +369,31 @@ def _scores_of(scored: ScoredRows) -> Rows:
     return scored.scores
 
 
-def _estimation_settings(scored: ScoredRows, wanted: PriorSettings) -> tuple[str, Settings]:
-    """The method, and what the user fixed about it: possible, and heeded by the method."""
+def _method_settings(scored: ScoredRows, settings: PriorSettings) -> tuple[str, Settings]:
+    """The method and its settings, checked against each other."""
     decoys, labeled_class = scored.matches is not None, scored.sketch.labeled_class
-    method = wanted.method or (COUNTING if decoys else DEFAULT_METHOD)
+    method = settings.method or (COUNTING if decoys else DEFAULT_METHOD)
     chosen = ESTIMATORS.values() if method == "all" else [ESTIMATORS[method]]
     heeded = {name for estimator in chosen for name in estimator.options}
-    stated = {name: getattr(wanted, name) for name in ("purity", "alpha_between", "beta_between")}
-    for name, value in stated.items():
+    fixed = {name: getattr(settings, name) for name in ("purity", "alpha_between", "beta_between")}
+    for name, value in fixed.items():
         if value is not None and name not in heeded:
             raise UsageError(f"{option(name)} does nothing with {option('method')} {method}")
         if isinstance(value, tuple) and value[0] > value[1]:
-            raise UsageError(f"{option(name)}: {value[0]:g} is above {value[1]:g}")
-    low, high = wanted.alpha_between or (0.0, 1.0)
-    _, highest = wanted.beta_between or (0.0, 1.0 if wanted.beta is None else wanted.beta)
+            ends = f"the lower end {value[0]:g} is above the upper end {value[1]:g}"
+            raise UsageError(f"{option(name)}: {ends}")
+    low, high = settings.alpha_between or (0.0, 1.0)
+    _, highest = settings.beta_between or (0.0, 1.0 if settings.beta is None else settings.beta)
     if labeled_class == "negative" and 1 - high >= highest:
         raise UsageError(f"alpha cannot be {high:g} or less where beta is at most {highest:g}")
     if labeled_class == "positive" and low >= highest:
         raise UsageError(f"alpha cannot be {low:g} or more where beta is at most {highest:g}")
-    certain = decoys and wanted.beta_between is None  # a decoy is never a positive
-    beta = 1.0 if wanted.beta is None and certain else wanted.beta
-    return method, Settings(beta=beta, seed=wanted.seed, **stated)
+    certain = decoys and settings.beta_between is None  # a decoy is never a positive
+    beta = 1.0 if settings.beta is None and certain else settings.beta
+    return method, Settings(beta=beta, seed=settings.seed, **fixed)
 
 
-def state_prior(alpha: float, beta: float | None, labeled_class: LabeledClass) -> Prior:
+def checked_prior(alpha: float, beta: float | None, labeled_class: LabeledClass) -> Prior:
     """The user's own alpha and beta, which must be possible together."""
     beta = 1.0 if beta is None else beta
     minus, fraction = ("1 - ", 1 - alpha) if labeled_class == "negative" else ("", alpha)
@@ -404,12 +402,17 @@ def state_prior(alpha: float, beta: float | None, labeled_class: LabeledClass) -
     return stated(alpha, beta, labeled_class)
 
 
+def failed_prior_for(settings: PriorSettings, error: PunoiseError) -> Prior:
+    """The prior that says why there is no estimate."""
+    return failed_prior(settings.method or DEFAULT_METHOD, settings.seed, error, settings.sample)
+
+
 # ---- Prior to posteriors
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is wanted beside the posteriors."""
+    """What is wanted in addition to the posteriors."""
 
     bounds: bool = False
     fdr: float | None = None  # at which rows are called
@@ -423,7 +426,7 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class Posteriors:
-    """What scores say of rows, and what follows from it."""
+    """The posteriors, and everything derived from them."""
 
     calibration: Calibration
     columns: Columns  # of POSTERIOR, by cell of the sketch
@@ -431,12 +434,12 @@ class Posteriors:
     bounds: Bounds | None = None
     thresholds: Thresholds | None = None
     by_group: GroupPosteriors | None = None
-    levels: Mapping[str, Confidence] = field(default_factory=dict)  # matches, and their roll-up
+    roll_ups: Mapping[str, Confidence] = field(default_factory=dict)  # psms, peptides, proteins
     notices: tuple[Notice, ...] = ()
 
 
 def calibrate_scores(scored: ScoredRows, prior: Prior) -> Calibration:
-    """The calibration of scores, with its warnings; smooth if decoys were counted."""
+    """The calibration of scores, with its warnings; matches have one of their own."""
     sketch, shares, notices = shares_for(prior, scored.sketch)
     if scored.matches is None:
         calibration = calibrate(sketch, shares)
@@ -453,29 +456,30 @@ def posteriors(
     bounded: bool = False,
     estimation: PriorSettings | None = None,
 ) -> Posteriors:
-    """What the scores say of rows, given alpha and beta.
+    """What the scores say about rows, given alpha and beta.
 
     Parameters
     ----------
     bounded
         Compute bounds in any case.
     estimation
-        How the prior was estimated, if it was: that of peptides and proteins is estimated likewise.
+        How the prior was estimated; peptide and protein priors are estimated the same way.
     """
     calibration = calibrate_scores(scored, prior)
-    notices, grading, further = calibration.notices, None, Columns()
-    copies = limits = thresholds = by_group = None
-    if wanted.evidence is not None:
-        grading = Grading.read(wanted.evidence, wanted.target_alpha)
-    if bounded or wanted.bounds or grading is not None:
-        if (grouped := _grouped_rows(scored, wanted)) is not None:
-            copies = engine.gather(GatherGroups(scored.scorer), grouped, "groups")
-            notices = (*notices, *copies.notices)
-        limits = bounds(calibration, wanted.seed, copies)
-    if grading is not None and limits is not None:
-        negated = wanted.lower_is_positive
-        thresholds = Thresholds.from_calibration(calibration, limits, grading, negated)
-        further["evidence"] = strengths(thresholds.graded, *limits.lr)
+    sketch, sign, notices = calibration.sketch, calibration.label_sign, calibration.notices
+    limits = thresholds = by_group = graded = None
+    further, roll_ups = Columns(), dict[str, Confidence]()
+    if bounded or wanted.bounds or wanted.evidence is not None:
+        clusters = None
+        if (clustered := _clustered_rows(scored, wanted)) is not None:
+            clusters = engine.gather(GatherGroups(scored.scorer), clustered, "groups")
+            notices = (*notices, *clusters.notices)
+        limits = bounds(calibration, wanted.seed, clusters)
+        if wanted.evidence is not None:
+            graded = Grading.read(wanted.evidence, wanted.target_alpha)
+            negated = wanted.lower_is_positive
+            thresholds = Thresholds.from_calibration(calibration, limits, graded, negated)
+            further["evidence"] = strengths(thresholds.graded, *limits.lr)
     columns = posterior_columns(
         calibration,
         bounds=limits if wanted.bounds else None,
@@ -483,28 +487,28 @@ def posteriors(
         fdr=wanted.fdr,
         further=further,
     )
-    step = WritePosteriors(calibration.sketch, columns, calibration.label_sign)
-    levels: dict[str, Confidence] = {}
     if scored.matches is not None:
         settings = None
         if estimation is not None and estimation.alpha is None:
-            _, settings = _estimation_settings(scored, estimation)
-        levels = roll_up(scored.matches, calibration, prior, settings)
-        step = WriteMatchPosteriors.from_calibration(calibration, columns, levels[PSMS])
+            _, settings = _method_settings(scored, estimation)
+        roll_ups = roll_up(scored.matches, calibration, prior, settings)
+        step = WriteMatchPosteriors.from_calibration(calibration, columns, roll_ups[PSMS])
     elif wanted.by is not None:
         groups = estimate_groups(scored, calibration, wanted.by, engine, wanted.groups)
-        graded = None
-        if grading is not None:
-            graded = grading.group_levels(calibration.shares.alpha, groups.shares.alpha)
-        by_group = GroupPosteriors(groups, calibration, limits, graded, wanted.fdr)
-        step = WriteGroupPosteriors(calibration.sketch, columns, calibration.label_sign, by_group)
-    return Posteriors(
-        calibration, columns, step, limits, thresholds, by_group, levels, tuple(notices)
-    )
+        alphas = calibration.shares.alpha, groups.shares.alpha
+        levels = None if graded is None else graded.group_levels(*alphas)
+        by_group = GroupPosteriors(groups, calibration, limits, levels, wanted.fdr)
+        step = WriteGroupPosteriors(sketch, columns, sign, by_group)
+    else:
+        step = WritePosteriors(sketch, columns, sign)
+    return Posteriors(calibration, columns, step, limits, thresholds, by_group, roll_ups, notices)
 
 
-def _grouped_rows(scored: ScoredRows, wanted: Wanted) -> Rows | None:
-    """The rows, if they come in groups of similar rows and bounds must allow for that."""
+def _clustered_rows(scored: ScoredRows, wanted: Wanted) -> Rows | None:
+    """The rows, if their group column names similar rows and bounds must allow for that.
+
+    Without evidence, a learned score needs no such bounds: training kept groups apart.
+    """
     rows = scored.rows
     if rows is None or rows.group_column is None or scored.matches is not None:
         return None
@@ -514,7 +518,7 @@ def _grouped_rows(scored: ScoredRows, wanted: Wanted) -> Rows | None:
 def estimate_groups(
     scored: ScoredRows, calibration: Calibration, by: str, engine: Engine, file: str | None = None
 ) -> Groups:
-    """Alpha of each group of rows: from GROUPS, or estimated from these."""
+    """Alpha of each group: read from GROUPS, or estimated from the rows."""
     if file is not None:
         return Groups.read(file, by)
     if scored.scores is not None:
@@ -528,8 +532,8 @@ def estimate_groups(
 
 
 @dataclass(frozen=True)
-class Run:
-    """What a run is made of."""
+class RunSettings:
+    """All settings of a run."""
 
     inputs: Inputs
     scoring: ScoreSettings
@@ -537,8 +541,8 @@ class Run:
     wanted: Wanted
     table_format: str = "parquet"
     sharded: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)  # that results depend on
-    execution: Mapping[str, Any] = field(default_factory=dict)  # the others
+    options: Mapping[str, Any] = field(default_factory=dict)  # that affect results
+    execution: Mapping[str, Any] = field(default_factory=dict)  # that do not
 
 
 @dataclass(frozen=True, eq=False)
@@ -555,60 +559,69 @@ class RunResult:
         return (*self.prior.notices, *self.posteriors.notices)
 
 
-def run(job: Run, engine: Engine, out_dir: str) -> RunResult:
-    """Take all steps into a directory, whose files change after every step has succeeded.
+def run(settings: RunSettings, engine: Engine, out_dir: str) -> RunResult:
+    """Take all steps; files in `out_dir` are replaced only once every step has succeeded.
 
     Sharded scores and posteriors are directories of shards, which are written in place.
     """
-    inputs = (job.inputs.labeled, job.inputs.unlabeled, job.inputs.negatives, job.inputs.table)
-    names = [file for file in inputs if isinstance(file, str)]
+    inputs = settings.inputs
+    sources = (inputs.labeled, inputs.unlabeled, inputs.negatives, inputs.table)
+    names = [source for source in sources if isinstance(source, str)]
     check_distinct([os.path.join(out_dir, name) for name in OUTPUTS], names)
-    check_unlabeled(job.inputs, job.prior.alpha)
-    rows = open_rows(job.inputs)
-    if rows.keys and job.sharded:
-        raise UsageError(f"{option('shards')}: matches of one spectrum may be in several shards")
-    if rows.keys and job.wanted.target_alpha is not None:
-        raise UsageError(f"{option('target_alpha')}: PEPs of matches are those of these spectra")
+    check_unlabeled(inputs, settings.prior.alpha)
+    rows = open_rows(inputs)
+    if rows.keys and settings.sharded:
+        raise UsageError(
+            f"{option('shards')} cannot be used with matches: those of one spectrum may fall into "
+            "different shards"
+        )
+    if rows.keys and settings.wanted.target_alpha is not None:
+        raise UsageError(
+            f"{option('target_alpha')} cannot be used with matches: PEPs are of these spectra"
+        )
     with new_directory(out_dir):
         for name in OUTPUTS:
             check_target(os.path.join(out_dir, name))
-        for name in SHARDED if job.sharded else ():
+        for name in SHARDED if settings.sharded else ():
             check_sharded_target(os.path.join(out_dir, name, ""), rows)
-        with staged(out_dir, in_place=job.sharded) as stage:
-            result = _run(job, rows, engine, stage)
-            obsolete = {*earlier_files(out_dir)} - {*(MANIFESTS if job.sharded else ())}
+        with staged(out_dir, in_place=settings.sharded) as stage:
+            result = _run(settings, rows, engine, stage)
+            obsolete = {*earlier_files(out_dir)} - {*(MANIFESTS if settings.sharded else ())}
             written = stage.commit(obsolete=obsolete)
-    shards = [f"{name}/" for name in SHARDED] if job.sharded else []
+    shards = [f"{name}/" for name in SHARDED] if settings.sharded else []
     return replace(result, files=(*shards, *written))
 
 
-def _run(job: Run, rows: Rows, engine: Engine, stage: Stage) -> RunResult:
-    folder, tables = stage.path, stage.out_dir if job.sharded else stage.path
-    suffix = "/" if job.sharded else f".{job.table_format}"
-    scores = f"{tables}/scores{suffix}"
-    trained = train(rows, job.scoring, engine, digests=True)
+def _run(settings: RunSettings, rows: Rows, engine: Engine, stage: Stage) -> RunResult:
+    """The steps; documents go to the stage, and so do tables unless they are sharded."""
+    folder, tables_dir = stage.path, stage.out_dir if settings.sharded else stage.path
+    suffix = "/" if settings.sharded else f".{settings.table_format}"
+    scores = f"{tables_dir}/scores{suffix}"
+    trained = train(rows, settings.scoring, engine, keep_digests=True)
     scored = score_rows(rows, trained, engine, scores, str(folder / "model.punoise"))
     scored = replace(scored, scores=open_scores(scores))
-    prior = estimate(scored, job.prior, engine)
+    prior = estimate(scored, settings.prior, engine)
     write_json(str(folder / "prior.json"), prior.to_json())
-    found = posteriors(scored, prior, job.wanted, engine, bounded=True, estimation=job.prior)
-    out = f"{tables}/posterior{suffix}"
+    found = posteriors(
+        scored, prior, settings.wanted, engine, bounded=True, estimation=settings.prior
+    )
+    out = f"{tables_dir}/posterior{suffix}"
     written = engine.write(found.step, _scores_of(scored), "posterior", out)
-    if found.levels:
-        engine.call("roll up", write_levels, rows, found.levels, str(folder))
+    if found.roll_ups:
+        engine.call("roll up", write_levels, rows, found.roll_ups, str(folder))
     if found.by_group is not None:
-        groups = str(folder / f"groups.{job.table_format}")
-        found.by_group.write(groups, job.wanted.lower_is_positive)
-    execution = {**job.execution, "seconds": engine.seconds}
-    made_of = provenance(rows, trained, job.options, execution)
+        groups = str(folder / f"groups.{settings.table_format}")
+        found.by_group.write(groups, settings.wanted.lower_is_positive)
+    execution = {**settings.execution, "seconds": engine.seconds}
+    made_of = provenance(rows, trained, settings.options, execution)
     if found.thresholds is not None and prior.beta is not None:
+        dataset = prior.sample or made_of.score_column or "score"
         for name in THRESHOLDS:
-            dataset = prior.sample or made_of.score_column or "score"
             found.thresholds.write(str(folder / name), dataset, prior.method, prior.beta)
-    target = job.wanted.target_alpha
+    target = settings.wanted.target_alpha
     page = sample_report(prior, found, target, written.doubtful, made_of)
     write_text(str(folder / "report.html"), page.html())
-    made_of.files = digests(folder, OUTPUTS) | digests(tables, MANIFESTS)
+    made_of.files = digests(folder, OUTPUTS) | digests(tables_dir, MANIFESTS)
     write_json(str(folder / PROVENANCE), document(made_of))
     return RunResult(scored, prior, found, ())
 
@@ -616,7 +629,7 @@ def _run(job: Run, rows: Rows, engine: Engine, stage: Stage) -> RunResult:
 def provenance(
     rows: Rows, trained: Trained, options: Mapping[str, Any], execution: Mapping[str, Any]
 ) -> Provenance:
-    """What results from these rows are made of."""
+    """Where results come from: inputs, options, versions."""
     return Provenance(
         python_version=platform.python_version(),
         inputs=[
@@ -659,8 +672,3 @@ def sample_report(
         thresholds=found.thresholds,
         groups=None if found.by_group is None else found.by_group.groups,
     )
-
-
-def failed_prior_for(wanted: PriorSettings, error: PunoiseError) -> Prior:
-    """The prior that says why there is no estimate."""
-    return failed_prior(wanted.method or DEFAULT_METHOD, wanted.seed, error, wanted.sample)

@@ -11,7 +11,7 @@ import pytest
 
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.prior.estimation import failed_prior
-from pu_noise_cli.score.training import MIN_ROWS
+from pu_noise_cli.score.sketch import MIN_ROWS
 
 N = 40
 rng = np.random.default_rng(1)

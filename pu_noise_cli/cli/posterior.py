@@ -86,7 +86,7 @@ def _read(
     if prior is not None:
         return scored, prior, ()
     labeled_class = scored.sketch.labeled_class
-    prior = pipeline.state_prior(options.alpha, options.beta, labeled_class)
+    prior = pipeline.checked_prior(options.alpha, options.beta, labeled_class)
     return scored, prior, check_stated(scored.sketch, prior)
 
 

@@ -11,7 +11,7 @@ from .process import Console
 
 if TYPE_CHECKING:
     from ..notices import Notice
-    from ..pipeline import Run, RunResult
+    from ..pipeline import RunResult, RunSettings
 
 ACCEPTED = 0.01  # q-value up to which the summary counts matches
 
@@ -33,8 +33,8 @@ def run(options: Options, console: Console) -> None:
     """
     from .. import pipeline
 
-    job = options.pick(
-        pipeline.Run,
+    settings = options.pick(
+        pipeline.RunSettings,
         inputs=options.pick(pipeline.Inputs),
         scoring=options.pick(pipeline.ScoreSettings),
         prior=options.pick(pipeline.PriorSettings),
@@ -45,23 +45,23 @@ def run(options: Options, console: Console) -> None:
     )
     try:
         with options.engine(console) as engine:
-            result = pipeline.run(job, engine, options.out_dir)
+            result = pipeline.run(settings, engine, options.out_dir)
     except (InputError, EstimationError) as error:
         if options.on_failure != "write":
             raise
         console.say(f"punoise: warning: no estimate: {error}")
-        console.check_strict(_write_failure(job, error, options.out_dir))
+        console.check_strict(_write_failure(settings, error, options.out_dir))
         return
     _print(result, options.out_dir, console)
     console.check_strict(result.notices)
 
 
-def _write_failure(job: Run, error: PunoiseError, out_dir: str) -> tuple[Notice, ...]:
+def _write_failure(settings: RunSettings, error: PunoiseError, out_dir: str) -> tuple[Notice, ...]:
     """Write prior.json that says why there is no estimate, beside what an earlier run left."""
     from .. import pipeline
     from ..tables.writing import abandon, earlier_files, make_directory, write_json
 
-    prior = pipeline.failed_prior_for(job.prior, error)
+    prior = pipeline.failed_prior_for(settings.prior, error)
     make_directory(out_dir)
     abandon(out_dir)  # what a run left that was killed among its shards
     if earlier := [name for name in earlier_files(out_dir) if name != "prior.json"]:
@@ -78,7 +78,7 @@ def _print(result: RunResult, out_dir: str, console: Console) -> None:
     if sketch.n_unlabeled and found.by_group is None:  # groups have posteriors of their own
         likely = sketch.unlabeled[found.columns["posterior"] >= 0.5].sum()
         console.say(f"calls  {likely} unlabeled rows have a posterior of at least 0.5")
-    for name, level in found.levels.items():
+    for name, level in found.roll_ups.items():
         console.say(f"{name:<5}  {level.accepted(ACCEPTED)} at a q-value of at most {ACCEPTED}")
     if found.thresholds is not None:
         console.print_thresholds(found.thresholds)
