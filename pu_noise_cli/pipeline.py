@@ -348,16 +348,16 @@ def estimate(
     if settings.alpha is not None:
         prior = checked_prior(settings.alpha, settings.beta, sketch.labeled_class)
         return stated_prior(sketch, prior, seed=seed, learned=learned, **about)
-    method, fixed = _method_settings(scored, settings)
+    decoys = scored.matches is not None
+    method, fixed = _method_settings(settings, decoys, sketch.labeled_class)
     if verdicts and method not in (DEFAULT_METHOD, "all"):
         raise UsageError(f"{option('verdicts')} needs {option('method')} auto or all")
     samples = None
     if scored.trained is not None and needs_features(method):
         samples = engine.call("features", feature_samples, scored.rows, scored.trained, seed)
-    best_only = scored.matches is not None
     with engine.timed("estimate"):
         estimation = run_methods(
-            sketch, method, fixed, samples=samples, learned=learned, best_only=best_only
+            sketch, method, fixed, samples=samples, learned=learned, best_only=decoys
         )
         if verdicts:
             estimation = revise(estimation, read_audits(verdicts, _scores_of(scored), sketch))
@@ -369,9 +369,18 @@ def _scores_of(scored: ScoredRows) -> Rows:
     return scored.scores
 
 
-def _method_settings(scored: ScoredRows, settings: PriorSettings) -> tuple[str, Settings]:
+def check_settings(settings: PriorSettings, rows: Rows) -> None:
+    """Stop, before any work is done, where alpha and beta cannot be estimated as wanted."""
+    if settings.alpha is not None:
+        checked_prior(settings.alpha, settings.beta, rows.labeled_class)
+    else:
+        _method_settings(settings, bool(rows.keys), rows.labeled_class)
+
+
+def _method_settings(
+    settings: PriorSettings, decoys: bool, labeled_class: LabeledClass
+) -> tuple[str, Settings]:
     """The method and its settings, checked against each other."""
-    decoys, labeled_class = scored.matches is not None, scored.sketch.labeled_class
     method = settings.method or (COUNTING if decoys else DEFAULT_METHOD)
     chosen = ESTIMATORS.values() if method == "all" else [ESTIMATORS[method]]
     heeded = {name for estimator in chosen for name in estimator.options}
@@ -490,7 +499,7 @@ def posteriors(
     if scored.matches is not None:
         settings = None
         if estimation is not None and estimation.alpha is None:
-            _, settings = _method_settings(scored, estimation)
+            _, settings = _method_settings(estimation, True, sketch.labeled_class)
         roll_ups = roll_up(scored.matches, calibration, prior, settings)
         step = WriteMatchPosteriors.from_calibration(calibration, columns, roll_ups[PSMS])
     elif wanted.by is not None:
@@ -570,6 +579,7 @@ def run(settings: RunSettings, engine: Engine, out_dir: str) -> RunResult:
     check_distinct([os.path.join(out_dir, name) for name in OUTPUTS], names)
     check_unlabeled(inputs, settings.prior.alpha)
     rows = open_rows(inputs)
+    check_settings(settings.prior, rows)
     if rows.keys and settings.sharded:
         raise UsageError(
             f"{option('shards')} cannot be used with matches: those of one spectrum may fall into "

@@ -78,6 +78,7 @@ def _read(options: Options, engine: Engine, console: Console) -> ScoredRows:
     inputs = options.pick(pipeline.Inputs)
     pipeline.check_unlabeled(inputs, None)
     rows = pipeline.open_rows(inputs)
+    pipeline.check_settings(options.pick(pipeline.PriorSettings), rows)
     if options.dask is not None and rows.keys:
         raise UsageError("--dask: matches of one spectrum may be in several shards")
     trained = pipeline.train(rows, options.pick(pipeline.ScoreSettings), engine)
