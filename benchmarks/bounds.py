@@ -4,11 +4,11 @@ python benchmarks/bounds.py --draws 500
 python benchmarks/bounds.py --draws 100 --genes
 
 Three kinds of samples: of families that `auto` was not trained on, α and β from the prior it
-assumes, as in sbc.py, with α and β estimated (draws for which the default purity is true) and with
-α and β known; and of two densities with a likelihood ratio that rises with the score, α and β
-known. A level of evidence is right where the weakest of the rows called has a true likelihood ratio
-of at least the level's, and where all rows called at that level have it together. With --genes,
-rows come in groups that are alike, and bounds know of the groups or not.
+assumes, as in sbc.py, with α and β estimated and with α and β known; and of two densities with a
+likelihood ratio that rises with the score, α and β known. A level of evidence is right where the
+weakest of the rows called has a true likelihood ratio of at least the level's, and where all rows
+called at that level have it together. With --genes, rows come in groups that are alike, and bounds
+know of the groups or not.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ from sbc import sampled
 from pu_noise_cli.evidence.strengths import levels, read_rule
 from pu_noise_cli.numerics import FloatArray
 from pu_noise_cli.posterior.calibration import GroupCopies, bounds, calibrate
-from pu_noise_cli.prior.auto import PURITY
 from pu_noise_cli.prior.base import Settings, Shares
-from pu_noise_cli.prior.document import effective_purity, shares_for
+from pu_noise_cli.prior.document import shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import LABELED, UNLABELED
@@ -105,11 +104,7 @@ def of_belief(seed: int, known: bool, index: int) -> Found:
     shares = Shares(problem.alpha, problem.beta, from_these_rows=False)
     if not known:
         _, shares, _ = shares_for(estimate_prior(sketch, "auto", Settings()), sketch)
-    found = judged(
-        sketch, shares, problem.alpha, classes.positives[cells], classes.negatives[cells]
-    )
-    pure = problem.purity >= effective_purity(PURITY, sketch.auc)
-    return found | {"counts": float(known or pure)}
+    return judged(sketch, shares, problem.alpha, classes.positives[cells], classes.negatives[cells])
 
 
 def of_densities(seed: int, known: bool, index: int) -> Found:
@@ -137,7 +132,7 @@ def of_densities(seed: int, known: bool, index: int) -> Found:
     if not known:
         _, shares, _ = shares_for(estimate_prior(sketch, "auto", Settings()), sketch)
     x = sketch.scores
-    return judged(sketch, shares, alpha, positives.pdf(x), negatives.pdf(x)) | {"counts": 1.0}
+    return judged(sketch, shares, alpha, positives.pdf(x), negatives.pdf(x))
 
 
 def of_genes(seed: int, grouped: bool, index: int) -> Found:
@@ -161,8 +156,7 @@ def of_genes(seed: int, grouped: bool, index: int) -> Found:
     copies = GroupCopies.from_rows(scores, sets, pa.array(gene).cast(pa.string()))
     shares, x = Shares(alpha, beta, from_these_rows=False), sketch.scores
     f1, f0 = stats.norm(2).pdf(x), stats.norm(0).pdf(x)
-    found = judged(sketch, shares, alpha, f1, f0, copies if grouped else None)
-    return found | {"counts": 1.0}
+    return judged(sketch, shares, alpha, f1, f0, copies if grouped else None)
 
 
 def report(title: str, draws: pd.DataFrame) -> str:
@@ -215,7 +209,7 @@ def main() -> None:
     with ProcessPoolExecutor(options.processes) as pool:
         for title, job in kinds.items():
             draws = pd.DataFrame(pool.map(job, range(options.draws)))
-            print(report(title, draws[draws["counts"] > 0]), flush=True)
+            print(report(title, draws), flush=True)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 python benchmarks/sbc.py --draws 4000
 
 α and β are drawn from the prior it assumes; the scores are of families that it was not trained on:
-half are densities of other shapes, half come from classifiers of other kinds. With nothing assumed
-of the top's purity; with the default, among the draws for which it is true; and with a range of α
-and one of β, among the draws that are in them.
+half are densities of other shapes, half come from classifiers of other kinds. By default; with a
+purity of the top, among the draws for which it is true; and with a range of α and one of β, among
+the draws that are in them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,8 @@ import pandas as pd
 import simulator
 from accuracy import FAMILIES, left_out, markdown
 
-from pu_noise_cli.prior.auto import PURITY
 from pu_noise_cli.prior.base import ESTIMATORS, Settings
 from pu_noise_cli.prior.bound import limits
-from pu_noise_cli.prior.document import effective_purity
 
 STRATA = {
     "AUC": [0, 0.6, 0.7, 0.8, 1],
@@ -35,6 +33,7 @@ STRATA = {
     "estimate": [0, 0.05, 0.15, 0.3, 1],
     "alpha": [0, 0.05, 0.3, 1],
 }
+PURITY = 0.3
 ALPHA_RANGE, BETA_RANGE = (0.05, 0.5), (0.8, 1.0)
 BINS = 10  # of the rank of the truth
 
@@ -83,19 +82,19 @@ def sampled(seed: int, index: int) -> tuple[simulator.Classes, simulator.Problem
 def one(seed: int, index: int) -> dict[str, float]:
     """The truth and what is said of it."""
     _, problem = sampled(seed, index)
-    sketch, default = problem.sketch, PURITY
+    sketch = problem.sketch
     found = {
         "alpha": problem.alpha,
         "beta": problem.beta,
-        "pure": problem.purity >= effective_purity(default, sketch.auc),
+        "pure": problem.purity >= PURITY,
         "AUC": sketch.auc,
         "labeled": sketch.n_labeled,
         "unlabeled": sketch.n_unlabeled,
     }
     for name, settings in {
-        "nothing": Settings(purity=0),
-        "default": Settings(),
-        "ranges": Settings(purity=0, alpha_between=ALPHA_RANGE, beta_between=BETA_RANGE),
+        "nothing": Settings(),
+        "purity": Settings(purity=PURITY),
+        "ranges": Settings(alpha_between=ALPHA_RANGE, beta_between=BETA_RANGE),
     }.items():
         estimate = ESTIMATORS["auto"].estimate(sketch, settings)
         found |= {
@@ -131,7 +130,7 @@ def report(draws: pd.DataFrame) -> str:
     parts = ["# Calibration of the belief\n"]
     for name, rows in {
         "nothing": draws,
-        "default": draws[draws["pure"]],
+        "purity": draws[draws["pure"]],
         "ranges": draws[draws["alpha"].between(*ALPHA_RANGE) & draws["beta"].between(*BETA_RANGE)],
     }.items():
         table = {"all": figures(rows, name)}

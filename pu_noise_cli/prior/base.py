@@ -36,7 +36,7 @@ class Settings:
     beta: float | None = None  # the fraction of the labels that are correct, if known
     seed: int = 0
     # at least this fraction of the unlabeled rows that score like the top fifth of the labeled
-    # rows are of the labeled class; None: the default, or 0 with known negatives
+    # rows are of the labeled class, if known
     purity: float | None = None
     alpha_between: Interval | None = None
     beta_between: Interval | None = None

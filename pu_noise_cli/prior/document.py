@@ -28,7 +28,6 @@ CI_LEVEL = 0.95
 STATED = "stated"  # the method of a prior whose α and β are the user's own
 MISCALIBRATED = 0.01  # verdicts less probable than this contradict the posteriors
 DRAWS = 100  # pairs of α and β drawn from the intervals of a document without draws
-FULL_AUC = 0.6  # of labeled against unlabeled rows; below it, less purity is assumed
 MAX_METHODS = 50  # far more than exist: a document from elsewhere must not fill a page
 
 
@@ -333,14 +332,6 @@ def _draw_from_intervals(prior: Prior) -> list[tuple[float, float]]:
 
     alpha, beta = prior.estimated
     return list(zip(draw(alpha, prior.alpha_ci), draw(beta, prior.beta_ci), strict=True))
-
-
-def effective_purity(purity: float, auc: float) -> float:
-    """The purity of the top to assume: less than stated if the scores separate little.
-
-    `auc` is that of labeled against unlabeled rows, with the labeled class on top.
-    """
-    return purity * float(np.clip((auc - 0.5) / (FULL_AUC - 0.5), 0, 1))
 
 
 # ---- In words, for the terminal and the report

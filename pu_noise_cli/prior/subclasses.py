@@ -34,7 +34,8 @@ MAX_ROWS = 5000  # of each table
 CLEAR = 0.3  # the density ratio from which an unlabeled row has full weight in clustering
 MAX_WEIGHT = 20.0  # of a labeled row, in medians
 NOISE_FACTOR = 4.0  # clusters labeled at less than so many times the rate of wrong labels are wrong
-CLEAN = Settings(beta=1.0, purity=0.0)  # of a cluster: wrong labels have been set aside
+PURITY = 0.3  # of the top, if all positives were of one kind
+CLEAN = Settings(beta=1.0)  # of a cluster: wrong labels have been set aside
 RATES = np.geomspace(0.003, 0.95, 60)  # common rates that are tried
 # Logistic regression of "labels are not representative" on benchmarks/selection.py, see Signs
 INTERCEPT, SPREAD, AUC, OPEN, MISFIT = -45.9, 1.58, 38.1, 5.74, 0.239
@@ -120,7 +121,7 @@ def divide(samples: Samples, settings: Settings) -> Divided:
     """Score the rows, cut the labeled ones into clusters and estimate the fraction of each."""
     rng = np.random.default_rng([settings.seed, 2])
     tables = _tables(samples, settings, rng)
-    known = replace(settings, purity=Settings.purity, alpha_between=None, beta_between=None)
+    known = replace(settings, purity=PURITY, alpha_between=None, beta_between=None)
     plain = auto(tables.sketch, known)
     few = tables.kept.sum() < MIN_ROWS or plain.alpha < MIN_ALPHA
     if few or tables.sketch.auc <= 0.5:

@@ -26,7 +26,6 @@ from ..prior.document import (
     Prior,
     Wording,
     certainty,
-    effective_purity,
     is_contradicted,
     lower_end,
 )
@@ -249,11 +248,7 @@ def _assumption(prior: Prior, calibration: Calibration) -> list[Chart]:
     if assumed is None or not prior.draws or not calibration.shares.from_these_rows:
         return []
     labeled_class, words = sketch.labeled_class, WORDS[sketch.labeled_class]
-    # where scores separate little, less is assumed than is stated
-    intervals = {
-        effective_purity(purity, prior.auc_pu or 0.5): (low, high)
-        for purity, low, high in assumed.sensitivity
-    }
+    intervals = {purity: (low, high) for purity, low, high in assumed.sensitivity}
     if len(intervals) < MIN_PURITIES:
         return []
     is_used = _is_purity_used(prior)
