@@ -50,6 +50,7 @@ MIN_EXCESS = 0.05  # of β over α
 PURITY = 0.3  # the default for the top
 TOP = 0.2  # the fraction of the labeled rows that are the top
 RATIO_NODES = 9  # at which the sampling error of the top's g / f is averaged over
+INFLATION = 1.25  # of its variance, as the networks have seen the same rows
 SURE = 1e-4  # the least purity of the top, and the least impurity
 
 
@@ -226,7 +227,7 @@ def likely_top_ratios(sketch: Sketch) -> tuple[FloatArray, FloatArray]:
         mean += sign * float(polygamma(0, a) - polygamma(0, n))
         variance += float(polygamma(1, a) - polygamma(1, n))
     z, weight = np.polynomial.hermite_e.hermegauss(RATIO_NODES)
-    return np.exp(mean + np.sqrt(variance) * z), weight / weight.sum()
+    return np.exp(mean + np.sqrt(INFLATION * variance) * z), weight / weight.sum()
 
 
 def hats(nodes: FloatArray, x: FloatArray) -> FloatArray:

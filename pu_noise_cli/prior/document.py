@@ -32,10 +32,14 @@ FULL_AUC = 0.6  # of labeled against unlabeled rows; below it, less purity is as
 MAX_METHODS = 50  # far more than exist: a document from elsewhere must not fill a page
 
 
+# unlabeled rows at the top score like the top fifth of the labeled rows
+Part = Literal["unlabeled", "labeled", "top"]
+
+
 class Stratum(Struct, frozen=True, kw_only=True):
     """The verdicts on the rows of one stratum."""
 
-    set: Literal["unlabeled", "labeled"]
+    set: Part
     stratum: Annotated[int, Meta(ge=1, le=2**31)]
     rows: Count
     verdicts: Count
@@ -398,7 +402,7 @@ def certainty(prior: Prior, words: Wording = TERMINAL) -> dict[str, str]:
     """What is certain, what the intervals assume and what would narrow them, a line each."""
     lines = {
         "sure": _limits(prior, words),
-        "seen": "" if prior.audit is None else _verdicts(prior.audit),
+        "seen": "" if prior.audit is None else _verdicts(prior.audit, prior.labeled_class),
         "given": _assumptions(prior, words),
         "next": "; ".join(_advice(prior, words)),
     }
@@ -419,11 +423,12 @@ def _limits(prior: Prior, words: Wording) -> str:
     )
 
 
-def _verdicts(audit: AuditResult) -> str:
+def _verdicts(audit: AuditResult, labeled_class: LabeledClass) -> str:
     """What the verified rows say of the posteriors."""
     counts = []
-    for name in ("unlabeled", "labeled"):
-        strata = [stratum for stratum in audit.strata if stratum.set == name]
+    top = "bottom unlabeled" if labeled_class == "negative" else "top unlabeled"
+    for part, name in {"unlabeled": "unlabeled", "labeled": "labeled", "top": top}.items():
+        strata = [stratum for stratum in audit.strata if stratum.set == part]
         if verdicts := sum(stratum.verdicts for stratum in strata):
             positive = sum(stratum.positive for stratum in strata)
             expected = sum(stratum.expected for stratum in strata)
