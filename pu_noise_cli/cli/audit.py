@@ -22,7 +22,8 @@ def audit(options: Options, console: Console) -> None:
 
     Write yes or no into the column 'verdict' and leave it empty where unsure; keep all rows.
     'estimate-prior --verdicts' then gives alpha with an interval that assumes nothing but that the
-    verdicts are right.
+    verdicts are right. With --top, fewer verdicts do: they show how many of the best-scoring rows
+    are positive, and alpha follows from that and from the scores.
 
     \b
     punoise audit --scores scores.tsv --prior prior.json --top --rows 20 --out audit.tsv

@@ -139,7 +139,8 @@ class Prior(
     audit
         rows verified by hand (`punoise audit`): for each stratum its rows, verdicts, positives and
         the positives expected from the posteriors, and how likely such verdicts are if the
-        posteriors are right
+        posteriors are right; `set` is `top` for unlabeled rows that score like the best labeled
+        ones
     auc_pu
         AUC of labeled against unlabeled rows
     auc
