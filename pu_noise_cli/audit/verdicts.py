@@ -297,8 +297,9 @@ def _tail_probability(belief: Belief, sketch: Sketch, top: TopVerdicts) -> float
     from scipy.special import bdtr
 
     purity, weight = likely_purities(belief, sketch)
+    share = belief.mass[..., None] * weight
     fewer, up_to = (
-        float((belief.mass * (bdtr(k, top.checked, purity) @ weight)).sum()) if k >= 0 else 0.0
+        float((share * bdtr(k, top.checked, purity)).sum()) if k >= 0 else 0.0
         for k in (top.positive - 1, top.positive)
     )
     return min(1.0, 2 * min(up_to, 1 - fewer))

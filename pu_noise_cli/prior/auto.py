@@ -199,7 +199,8 @@ class TopVerdicts:
         no = self.checked - self.positive
         log = self.positive * np.log(purity) + no * np.log1p(-purity)
         highest = log.max(-1)
-        return np.asarray(highest + np.log(np.exp(log - highest[..., None]) @ weight))
+        mean = np.einsum("kmr,r->km", np.exp(log - highest[..., None]), weight)
+        return np.asarray(highest + np.log(mean))
 
 
 def likely_purities(belief: Belief, sketch: Sketch) -> tuple[FloatArray, FloatArray]:
