@@ -1,6 +1,7 @@
 """What verified rows, and known negatives, do for alpha and beta.
 
 python benchmarks/evidence_in.py --draws 12
+python benchmarks/evidence_in.py --top --draws 1000
 python benchmarks/evidence_in.py --negatives --draws 200
 python benchmarks/evidence_in.py [--negatives] --data DIR --repeats 5
 
@@ -8,6 +9,9 @@ Simulated: normal scores, 1,000 labeled and 10,000 unlabeled rows, at each AUC, 
 draw is estimated by `auto` and calibrated; rows are then drawn as `punoise audit` does, with their
 true classes as verdicts. Beside it the exact binomial interval (Clopper and Pearson) of as many
 rows drawn at random. `announced` is the median of |width announced / width found - 1|.
+With --top: verdicts on rows at the top, on the scores of `sbc.py` (families that `auto` was not
+trained on) at three ranges of alpha, with few and with more labels; `default` and `none` are
+`auto` without verdicts, as it is and with nothing assumed of the purity.
 With --negatives: `auto` with 200 and with 1,000 of them beside `auto` without, and with beta known
 (`ratio` is that of the mean errors); how often the warning fires where the negatives are as they
 should be, and where they are shifted by half a standard deviation down or up.
@@ -18,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import warnings
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import product
@@ -25,13 +30,23 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import sbc
+import simulator
 from accuracy import markdown
 from scipy.stats import beta as beta_law
 from scipy.stats import norm
 
+from pu_noise_cli.audit.design import TOP_SIZES
 from pu_noise_cli.audit.verdicts import Verified, allot, expected_width, stratify
 from pu_noise_cli.posterior.calibration import calibrate
-from pu_noise_cli.prior.auto import LEVEL, Evidence, believe
+from pu_noise_cli.prior.auto import (
+    LEVEL,
+    MIN_EXCESS,
+    Evidence,
+    TopVerdicts,
+    believe,
+    top_cells,
+)
 from pu_noise_cli.prior.base import ESTIMATORS, Settings, Shares
 from pu_noise_cli.prior.negatives import Mixture
 from pu_noise_cli.score.sketch import Sketch
@@ -41,6 +56,9 @@ SIZES = (50, 100, 200)
 AUDITS = 20  # of each estimated draw
 LABELED, UNLABELED = 1000, 10_000
 NEGATIVES, SHIFT = (200, 1000), 0.5
+RANGES = {"< .01": (0.002, 0.01), ".01 to .1": (0.01, 0.1), "> .1": (0.1, 0.6)}
+LABELS = ((50, 100), (100, 3000))
+LEAST_AUC = 0.55
 
 
 def exact_width(positive: int, n: int) -> float:
@@ -138,6 +156,67 @@ def real(file: Path, seed: int, index: int) -> list[dict[str, object]]:
     return [{"data": file.stem} | one for one in audits]
 
 
+# ---- Verdicts at the top
+
+
+def verified_top(problem: simulator.Problem, n: int, rng: np.random.Generator) -> TopVerdicts:
+    """Verdicts on n rows at the top of a problem, or on all that there are."""
+    rows = int(problem.sketch.unlabeled[top_cells(problem.sketch)].sum())
+    positive = round(problem.purity * rows)
+    checked = min(n, rows)
+    found = rng.hypergeometric(positive, rows - positive, checked) if rows else 0
+    return TopVerdicts(int(found), checked)
+
+
+def at_top(seed: int, index: int) -> list[dict[str, object]]:
+    """One pair of classes, at each range of alpha and of labels."""
+    rng, found = np.random.default_rng([seed, index]), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a classifier that did not converge is as good as any
+        classes, _ = sbc.plausible(rng)
+    for (name, between), labels in product(RANGES.items(), LABELS):
+        alpha = simulator.log_uniform(rng, *between)
+        beta = 0.0
+        while beta < alpha + MIN_EXCESS:
+            _, beta = simulator.draw_shares(rng)
+        sizes = (int(simulator.log_uniform(rng, *ends)) for ends in (labels, (1e3, 3e4)))
+        problem = simulator.draw(classes, alpha, beta, *sizes, rng)
+        if problem.sketch.auc < LEAST_AUC:
+            continue
+        evidence = Evidence.from_sketch(problem.sketch)
+        beliefs = {
+            "default": believe(problem.sketch, Settings(), evidence)[0],
+            "none": believe(problem.sketch, Settings(purity=0), evidence)[0],
+        }
+        for n in TOP_SIZES:
+            top = verified_top(problem, n, rng)
+            beliefs[f"{n}"] = believe(problem.sketch, Settings(), evidence, top)[0]
+        for kind, belief in beliefs.items():
+            low, high = belief.interval(LEVEL)[0]
+            estimate = float(belief.alphas(np.array([0.5]))[0])
+            found.append(
+                {
+                    "α": name,
+                    "labels": f"{labels[0]} to {labels[1]}",
+                    "verdicts": kind,
+                    "covered": low <= problem.alpha <= high,
+                    "below": problem.alpha < low,
+                    "width": high - low,
+                    "error": abs(estimate - problem.alpha),
+                }
+            )
+    return found
+
+
+def report_of_top(found: pd.DataFrame) -> str:
+    """Coverage, width and error by range of alpha, labels and verdicts."""
+    by = ["α", "labels", "verdicts"]
+    grouped = found.groupby(by, sort=False)
+    table = grouped[["covered", "below", "width", "error"]].mean().assign(draws=grouped.size())
+    rows = {"; ".join(map(str, key)): dict(row) for key, row in table.iterrows()}
+    return markdown(rows, "; ".join(by))
+
+
 # ---- Known negatives
 
 
@@ -228,6 +307,7 @@ def report(found: pd.DataFrame, by: list[str]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--negatives", action="store_true", help="known negatives, not verdicts")
+    parser.add_argument("--top", action="store_true", help="verdicts at the top only")
     parser.add_argument("--draws", type=int, default=12)
     parser.add_argument("--data", type=Path, help="directory of real tables, instead")
     parser.add_argument("--repeats", type=int, default=5)
@@ -235,7 +315,9 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     options = parser.parse_args()
     with ProcessPoolExecutor(options.processes) as pool:
-        if options.data is not None:
+        if options.top:
+            tasks = [pool.submit(at_top, options.seed, i) for i in range(options.draws)]
+        elif options.data is not None:
             files, by = sorted(options.data.glob("*.parquet")), ["data"]
             one = partial(pool.submit, real_with_negatives if options.negatives else real)
             tasks = [one(f, options.seed, i) for f in files for i in range(options.repeats)]
@@ -245,7 +327,10 @@ def main() -> None:
             cells = product(AUCS, ALPHAS, BETAS)
             tasks = [one(c, options.seed, i) for c in cells for i in range(options.draws)]
         found = pd.DataFrame([row for task in tasks for row in task.result()])
-    print(report_of_negatives(found, [*by, "n"]) if options.negatives else report(found, by))
+    if options.top:
+        print(report_of_top(found))
+    else:
+        print(report_of_negatives(found, [*by, "n"]) if options.negatives else report(found, by))
 
 
 if __name__ == "__main__":

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import validated
+from conftest import normals, validated
 from scipy.stats import beta as beta_law
 
 from pu_noise_cli.audit.verdicts import STRATA, Verified, allot, expected_width, stratify
+from pu_noise_cli.prior.auto import TopVerdicts, believe, top_cells
+from pu_noise_cli.prior.base import Settings
+from pu_noise_cli.score.sketch import Sketch
 
 
 def counts(*rows: tuple[int, int, int]) -> Verified:
@@ -433,3 +437,238 @@ def test_verdicts_of_labeled_negatives_point_to_positives(drawn, punoise, scores
     punoise(
         "audit", "--scores", turned, "--prior", tmp_path / "v.json", "--out", tmp_path / "b.tsv"
     )
+
+
+# ---- The top
+
+
+RARE = 0.02
+
+
+@pytest.fixture
+def rare(tmp_path) -> str:
+    """A SCORES file of 300 labeled and 4,000 unlabeled rows, of which 80 are positive."""
+    labeled, unlabeled = normals(RARE, 0.95, 300, 4000, seed=5, separation=1.6)
+    ids = [f"{name}{i}" for name, n in (("l", 300), ("u", 4000)) for i in range(n)]
+    sets = ["labeled"] * 300 + ["unlabeled"] * 4000
+    score = np.concatenate([labeled, unlabeled])
+    path = str(tmp_path / "rare.tsv")
+    pd.DataFrame({"id": ids, "set": sets, "score": score}).to_csv(path, sep="\t", index=False)
+    return path
+
+
+def is_positive(ids: pd.Series) -> np.ndarray:
+    number = ids.str[1:].astype(int)
+    return np.where(ids.str[0] == "u", number < 80, number < 285)
+
+
+@pytest.fixture
+def at_top(punoise, rare, tmp_path):
+    """Draw rows at the top, and fill in the truth."""
+    plain = str(tmp_path / "plain.json")
+    punoise("estimate-prior", "--scores", rare, "--out", plain)
+
+    def draw(*options: object, name: str = "top.tsv", rows: int = 20) -> tuple[str, pd.DataFrame]:
+        path = str(tmp_path / name)
+        source = ("--scores", rare, "--prior", plain)
+        punoise("audit", *source, "--top", "--rows", rows, *options, "--out", path)
+        audit = pd.read_csv(path, sep="\t", dtype={"verdict": object, "stratum": str})
+        audit["verdict"] = np.where(is_positive(audit["id"]), "yes", "no")
+        audit.to_csv(path, sep="\t", index=False)
+        return path, audit
+
+    return draw
+
+
+def rows_at_top(scores: str) -> pd.DataFrame:
+    """The unlabeled rows that score like the top fifth of the labeled rows."""
+    table = pd.read_csv(scores, sep="\t")
+    labeled = np.sort(table["score"][table["set"] == "labeled"])
+    least = labeled[-int(np.ceil(0.2 * len(labeled)))]
+    return table[(table["set"] == "unlabeled") & (table["score"] >= least)]
+
+
+def test_rows_at_the_top_score_like_the_best_labeled_rows(at_top, rare):
+    _, audit = at_top()
+    top = rows_at_top(rare)
+    assert set(audit["id"]) < set(top["id"])
+    assert (len(audit), set(audit["stratum"]), set(audit["set"])) == (20, {"top"}, {"unlabeled"})
+    assert audit["weight"].sum() == pytest.approx(len(top))
+    assert audit["row"].is_monotonic_increasing
+    _, all_of_them = at_top(name="all.tsv", rows=10_000)
+    assert set(all_of_them["id"]) == set(top["id"])
+
+
+def test_few_verdicts_at_the_top_narrow_alpha(at_top, punoise, rare, tmp_path):
+    path, audit = at_top()
+    plain = json.loads((tmp_path / "plain.json").read_text())
+    said = punoise("estimate-prior", "--scores", rare, "--verdicts", path)
+    found = said.prior
+    assert np.ptp(found["alpha_ci"]) < 0.6 * np.ptp(plain["alpha_ci"])
+    assert found["alpha_ci"][0] < RARE < found["alpha_ci"][1]
+    assert abs(found["alpha"] - RARE) < abs(plain["alpha"] - RARE)
+    assert (found["method"], found["n_verdicts"]) == ("verdicts", 20)
+    positive = int((audit["verdict"] == "yes").sum())
+    assert found["assumed"]["purity"] == 0
+    assert found["assumed"]["sensitivity"] == []
+    assert f"{positive} of 20 verified rows at the top are positive" in found["assumed"]["words"]
+    (stratum,) = found["audit"]["strata"]
+    top = len(rows_at_top(rare))
+    assert (stratum["set"], stratum["rows"], stratum["positive"]) == ("top", top, positive)
+    assert f"{positive} of 20 top unlabeled rows" in said.err
+    alphas, betas = np.transpose(found["draws"])
+    assert found["alpha_ci"][0] < np.quantile(alphas, 0.05)
+    assert len(set(betas)) > 20
+    prior, report = tmp_path / "verified.json", tmp_path / "report.html"
+    prior.write_bytes(said.out)
+    punoise("posterior", "--scores", rare, "--prior", prior, "--bounds", "--out", "-")
+    punoise("report", "--scores", rare, "--prior", prior, "--out", report)
+    assert "score like the best labeled ones" in report.read_text()
+
+
+def test_more_positives_at_the_top_mean_more_of_them_in_all(at_top, punoise, rare):
+    path, audit = at_top()
+    alphas = []
+    for positive in (0, 3, 10, 20):
+        audit["verdict"] = ["yes"] * positive + ["no"] * (20 - positive)
+        audit.to_csv(path, sep="\t", index=False)
+        said = punoise("estimate-prior", "--scores", rare, "--verdicts", path)
+        alphas.append(said.prior["alpha"])
+    assert alphas == sorted(alphas)
+    assert alphas[-1] > 5 * alphas[0]
+    few = ("--alpha-between", 0, 0.01)  # far too few for 20 of 20
+    said = punoise("estimate-prior", "--scores", rare, "--verdicts", path, *few)
+    assert "posteriors-not-calibrated" in said.err
+
+
+def test_the_width_after_verdicts_at_the_top_is_told_beforehand(punoise, rare, at_top, tmp_path):
+    path, _ = at_top()
+    source = ("audit", "--scores", rare, "--prior", tmp_path / "plain.json", "--top")
+    said = punoise(*source, "--out", tmp_path / "other.tsv").err
+    told = re.search(r"alpha: (.*) now, (.*) after 10, (.*) after 20, (.*) after 50 rows", said)
+    assert told is not None
+    widths = [float(width) for width in told.groups()]
+    assert widths == sorted(widths, reverse=True)
+    found = punoise("estimate-prior", "--scores", rare, "--verdicts", path).prior
+    assert widths[2] == pytest.approx(np.ptp(found["alpha_ci"]), rel=0.5)
+
+
+def test_audits_of_the_top_add_up(at_top, punoise, rare, tmp_path):
+    first, one = at_top()
+    second, two = at_top("--verdicts", first, name="second.tsv", rows=30)
+    assert not set(one["row"]) & set(two["row"])
+    options = ("--verdicts", first, "--verdicts", second)
+    both = punoise("estimate-prior", "--scores", rare, *options).prior
+    assert both["n_verdicts"] == 50
+    (stratum,) = both["audit"]["strata"]
+    assert stratum["verdicts"] == 50
+    alone = punoise("estimate-prior", "--scores", rare, "--verdicts", first).prior
+    assert np.ptp(both["alpha_ci"]) < np.ptp(alone["alpha_ci"])
+    again = ("audit", "--scores", rare, "--prior", tmp_path / "plain.json", "--top", "--out", first)
+    assert "contains verdicts" in punoise(*again, expect=2).err
+    one.to_csv(second, sep="\t", index=False)  # a copy counts once
+    twice = punoise("estimate-prior", "--scores", rare, *options).prior
+    assert (twice["n_verdicts"], twice["alpha_ci"]) == (20, alone["alpha_ci"])
+
+
+def test_labeled_rows_can_be_verified_as_well(at_top, punoise, rare):
+    path, audit = at_top("--labeled-rows", 40)
+    assert audit["set"].value_counts().to_dict() == {"labeled": 40, "unlabeled": 20}
+    assert set(audit["stratum"][audit["set"] == "unlabeled"]) == {"top"}
+    found = punoise("estimate-prior", "--scores", rare, "--verdicts", path).prior
+    assert found["n_verdicts"] == 60
+    assert {stratum["set"] for stratum in found["audit"]["strata"]} == {"labeled", "top"}
+    assert found["alpha_ci"][0] < RARE < found["alpha_ci"][1]
+    assert found["beta_ci"][0] < 0.95 < found["beta_ci"][1]
+
+
+def test_a_sample_of_all_rows_outweighs_the_top(at_top, punoise, rare, tmp_path):
+    """Its interval of alpha assumes nothing; rows drawn in both ways count as one each."""
+    top, one = at_top()
+    path, plain = str(tmp_path / "strata.tsv"), tmp_path / "plain.json"
+    punoise(
+        "audit", "--scores", rare, "--prior", plain, "--verdicts", top, "--rows", 400, "--out", path
+    )
+    audit = pd.read_csv(path, sep="\t", dtype={"verdict": object})
+    audit["verdict"] = np.where(is_positive(audit["id"]), "1", "0")
+    audit.to_csv(path, sep="\t", index=False)
+    alone = punoise("estimate-prior", "--scores", rare, "--verdicts", path).prior
+    options = ("--verdicts", top, "--verdicts", path)
+    both = punoise("estimate-prior", "--scores", rare, *options).prior
+    assert both["alpha_ci"] == alone["alpha_ci"]
+    assert both["assumed"] is None
+    assert both["n_verdicts"] == len(set(audit["row"]) | set(one["row"])) < 420
+    shared = one["row"].isin(audit["row"])
+    one.loc[shared, "verdict"] = np.where(one["verdict"][shared] == "yes", "no", "yes")
+    one.to_csv(top, sep="\t", index=False)
+    assert "contradicts" in punoise("estimate-prior", "--scores", rare, *options, expect=3).err
+
+
+def test_the_top_of_labeled_negatives_is_at_the_bottom(punoise, tmp_path):
+    labeled, unlabeled = normals(0.6, 0.95, 300, 4000, seed=6, separation=1.2)
+    scores, prior, path = (str(tmp_path / name) for name in ("s.tsv", "p.json", "top.tsv"))
+    ids = [f"r{i}" for i in range(4300)]
+    sets = ["labeled"] * 300 + ["unlabeled"] * 4000
+    score = -np.concatenate([labeled, unlabeled])
+    pd.DataFrame({"id": ids, "set": sets, "score": score}).to_csv(scores, sep="\t", index=False)
+    source = ("--scores", scores, "--labeled-are", "negatives")
+    punoise("estimate-prior", *source, "--out", prior)
+    draw = ("audit", "--scores", scores, "--prior", prior, "--top", "--rows", 50)
+    punoise(*draw, "--out", path)
+    audit = pd.read_csv(path, sep="\t")
+    assert (audit["score"] <= np.quantile(score[:300], 0.21)).all()
+    negative = audit["row"] <= 300 + 2400
+    audit["verdict"] = np.where(negative, "no", "yes")
+    audit.to_csv(path, sep="\t", index=False)
+    said = punoise("estimate-prior", *source, "--verdicts", path, "--out", tmp_path / "v.json")
+    assert f"{50 - negative.sum()} of 50 bottom unlabeled rows" in said.err
+    found = validated(json.loads((tmp_path / "v.json").read_text()))
+    words = f"{negative.sum()} of 50 verified rows at the bottom are negative"
+    assert words in found["assumed"]["words"]
+    assert found["alpha_ci"][0] < 0.4 < found["alpha_ci"][1]
+    without = json.loads(Path(prior).read_text())
+    assert np.ptp(found["alpha_ci"]) < np.ptp(without["alpha_ci"])
+    punoise(*draw, "--verdicts", path, "--out", tmp_path / "more.tsv")
+    assert not set(pd.read_csv(tmp_path / "more.tsv", sep="\t")["row"]) & set(audit["row"])
+
+
+def test_what_is_wrong_with_an_audit_of_the_top_is_told(at_top, punoise, rare, scores, tmp_path):
+    path, audit = at_top("--labeled-rows", 20)
+    source = ("estimate-prior", "--scores", rare, "--verdicts", path)
+    assert "--purity" in punoise(*source, "--purity", 0.1, expect=2).err
+    other = str(tmp_path / "other.tsv")
+    table = pd.read_csv(rare, sep="\t")
+    table["score"] = table["score"] - 2 * table["id"].str.startswith("l")
+    table.to_csv(other, sep="\t", index=False)
+    said = punoise("estimate-prior", "--scores", other, "--verdicts", path, expect=3).err
+    assert "weights of the top rows" in said
+    audit.assign(stratum="top").to_csv(path, sep="\t", index=False)
+    assert "rows at the top are unlabeled" in punoise(*source, expect=3).err
+    audit[5:].to_csv(path, sep="\t", index=False)
+    assert "keep all rows" in punoise(*source, expect=3).err
+
+
+def test_a_top_without_unlabeled_rows_cannot_be_verified(punoise, scores, tmp_path):
+    table = pd.read_csv(scores, sep="\t")
+    table.loc[table["set"] == "labeled", "score"] += 1
+    table.to_csv(scores, sep="\t", index=False)
+    prior = tmp_path / "prior.json"
+    punoise("estimate-prior", "--scores", scores, "--out", prior)
+    source = ("audit", "--scores", scores, "--prior", prior, "--out", tmp_path / "a.tsv")
+    assert "no unlabeled row scores like" in punoise(*source, "--top", expect=3).err
+
+
+def test_few_labels_widen_what_verdicts_at_the_top_say():
+    """Of 60 labeled rows 12 are the top, so that the ratio there is known within 30 % only."""
+    rng = np.random.default_rng(8)
+    covered = []
+    for _ in range(120):
+        labeled, unlabeled = normals(0.05, 1.0, 60, 3000, rng, separation=2.0)
+        sketch = Sketch.from_samples(labeled, unlabeled)
+        top = np.flatnonzero(unlabeled >= sketch.scores[top_cells(sketch)].min())
+        checked = rng.permutation(top)[:50]
+        verdicts = TopVerdicts(int((checked < 150).sum()), len(checked))
+        belief, _, _ = believe(sketch, Settings(), top=verdicts)
+        low, high = belief.interval(0.95)[0]
+        covered.append(low <= 0.05 <= high)
+    assert np.mean(covered) > 0.9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
@@ -14,18 +15,32 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError, option
 from ..numerics import FloatArray, IntArray
 from ..posterior.calibration import Calibration
+from ..prior.document import Part, Prior
 from ..score.scores import score_chunks
 from ..score.sketch import Sketch
 from ..score.training import priorities
 from ..tables.reading import Batch, Table, open_table
 from ..tables.rows import NEGATIVE, SEPARATOR, Chunk, Rows, as_text, shown
-from .verdicts import SETS, Audit, Verdict, Verified, allot, expected_width, stratify
+from .verdicts import (
+    PARTS,
+    SETS,
+    Audit,
+    Verdict,
+    Verified,
+    allot,
+    expected_top_widths,
+    expected_width,
+    stratify,
+    top_of,
+)
 
 SALT = 7_919  # added to the seed, which also draws the rows that a model is trained on
 SAMPLE_SIZES = (50, 100, 200)  # verdicts for which the expected width of the interval is shown
+TOP_SIZES = (10, 20, 50)  # the same at the top
 YES, NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 SUM_TOLERANCE = 0.01  # of a sum of weights, which may have been rounded
 MAX_STRATA = 1000  # far more than there are: a file may have been edited
+TOP = "top"  # in place of the number of a stratum
 COLUMNS = ("set", "score", "posterior", "stratum", "weight", "verdict", "row")  # after the ids
 
 
@@ -57,19 +72,34 @@ class Design(NamedTuple):
     due: FloatArray  # (strata,): the fraction of the rows to verify
     rows: IntArray  # (strata,): how many rows each has
     positive: FloatArray  # (strata,): the expected fraction of positives
+    top: bool = False  # the first stratum is the top, and no row of the other is due
 
-    def expected_widths(self) -> list[float]:
-        """How wide the interval will be after each of SAMPLE_SIZES, by the posteriors."""
-        return [expected_width(n, self.due, self.rows, self.positive) for n in SAMPLE_SIZES]
+    def expected_widths(self, calibration: Calibration, prior: Prior) -> dict[int, float]:
+        """How wide the interval will be after so many verdicts, by what is believed now."""
+        if self.top:
+            return expected_top_widths(calibration.sketch, prior, TOP_SIZES)
+        return {n: expected_width(n, self.due, self.rows, self.positive) for n in SAMPLE_SIZES}
 
 
-def designs(calibration: Calibration) -> tuple[Design, Design]:
-    """The strata of the unlabeled and of the labeled rows."""
+def designs(calibration: Calibration, top: bool = False) -> tuple[Design, Design]:
+    """The strata of the unlabeled rows, or their top alone, and of the labeled rows."""
     sketch = calibration.sketch
-    return (
-        _design(calibration.posterior, sketch.unlabeled),
-        _design(calibration.posterior_labeled, sketch.labeled),
-    )
+    labeled = _design(calibration.posterior_labeled, sketch.labeled)
+    if top:
+        return _top_design(calibration), labeled
+    return _design(calibration.posterior, sketch.unlabeled), labeled
+
+
+def _top_design(calibration: Calibration) -> Design:
+    """The top as the one stratum that rows are due from."""
+    top, posterior = top_of(calibration.sketch), calibration.posterior
+    counts = calibration.sketch.unlabeled * top
+    rows = int(counts.sum())
+    if rows == 0:
+        raise InputError("no unlabeled row scores like the best labeled rows")
+    positive = np.array([float(counts @ posterior) / rows, 0.0])
+    due, sizes = np.array([1.0, 0.0]), np.array([rows, 0])
+    return Design(posterior, (~top).astype(np.int64), due, sizes, positive.clip(0, 1), top=True)
 
 
 def _design(posterior: FloatArray, counts: IntArray) -> Design:
@@ -144,7 +174,7 @@ def draw_rows(
     """
     sizes = []
     for i, name in enumerate(("rows", "labeled_rows")):
-        strata = len(by_set[i].due)
+        strata = np.count_nonzero(by_set[i].due)
         if 0 < wanted[i] < strata:
             raise UsageError(
                 f"{option(name)} {wanted[i]}: there are {strata} strata, each needs a row"
@@ -163,7 +193,8 @@ def draw_rows(
         cells = sketch.cell_index(np.array([row.score for row in drawn], np.float64))
         for row, posterior in zip(drawn, design.posterior[cells].tolist(), strict=True):
             weight = float(design.rows[stratum] / len(drawn))
-            about = (SETS[is_labeled], row.score, posterior, stratum + 1, weight, "", row.row + 1)
+            place = TOP if design.top else str(stratum + 1) if by_set[0].top else stratum + 1
+            about = (SETS[is_labeled], row.score, posterior, place, weight, "", row.row + 1)
             audit.append((*row.id, *about))
     if not audit:
         raise InputError(f"{rows.tables[0].name}: all rows were drawn before")
@@ -175,20 +206,24 @@ def draw_rows(
 def earlier_rows(
     names: Sequence[str], rows: Rows, sketch: Sketch, by_set: tuple[Design, Design]
 ) -> tuple[IntArray, tuple[IntArray, IntArray]]:
-    """The places in SCORES of rows that were drawn before, and how many of each stratum."""
+    """The places in SCORES of rows that were drawn before, and how many of each stratum.
+
+    Rows at the top and rows of all strata are samples of their own, which may share rows.
+    """
     unlabeled, labeled = (np.zeros(len(design.due), np.int64) for design in by_set)
     if not names:
         return np.empty(0, np.int64), (unlabeled, labeled)
     audit = read_audits(names, rows, sketch)
-    for counts, design in zip(audit.counts, by_set, strict=True):
-        if counts is not None and not _same_strata(counts.rows, design.rows):
+    for counts, design in zip(audit.counts, by_set, strict=False):
+        if counts is not None and not design.top and not _same_strata(counts.rows, design.rows):
             raise InputError(
                 f"{names[0]}: was drawn with another prior; use the {option('prior')} that it was "
                 "drawn with"
             )
-    for verdict in audit.drawn:
+    same = [verdict.labeled or verdict.top == by_set[0].top for verdict in audit.drawn]
+    for verdict in itertools.compress(audit.drawn, same):
         (labeled if verdict.labeled else unlabeled)[verdict.stratum] += 1
-    return audit.rows, (unlabeled, labeled)
+    return audit.rows[same], (unlabeled, labeled)
 
 
 def kept_columns(tables: Sequence[Table], columns: Sequence[str], rows: IntArray) -> pa.Table:
@@ -221,19 +256,23 @@ def read_audits(names: Sequence[str], rows: Rows, sketch: Sketch) -> Audit:
     verdicts = [verdict for part in parts for verdict in part]
     if not verdicts:
         raise InputError(f"{names[0]}: has no rows")
-    by_row: dict[int, Verdict] = {}
+    by_row: dict[tuple[int, bool], Verdict] = {}
+    known: dict[int, Verdict] = {}
     for row, verdict in zip(_places(verdicts, rows), verdicts, strict=True):
-        other = by_row.setdefault(row, verdict)
-        if other.positive is None:
-            by_row[row] = verdict
-        elif verdict.positive not in (None, other.positive):
-            raise InputError(f"{verdict.place}: contradicts the verdict of {other.place}")
+        if verdict.positive is not None:
+            other = known.setdefault(row, verdict)
+            if verdict.positive != other.positive:
+                raise InputError(f"{verdict.place}: contradicts the verdict of {other.place}")
+        if by_row.setdefault((row, verdict.top), verdict).positive is None:
+            by_row[row, verdict.top] = verdict
     places = {verdict.place for verdict in by_row.values()}
-    counts = (
-        _counts(names, parts, places, False, sketch.n_unlabeled),
-        _counts(names, parts, places, True, sketch.n_labeled),
+    in_top = int(sketch.unlabeled[top_of(sketch)].sum())
+    unlabeled, labeled, top = (
+        _counts(names, parts, places, part, size)
+        for part, size in zip(PARTS, (sketch.n_unlabeled, sketch.n_labeled, in_top), strict=True)
     )
-    return Audit(tuple(by_row.values()), np.array(list(by_row), np.int64), counts)
+    drawn_rows = np.array([row for row, _ in by_row], np.int64)
+    return Audit(tuple(by_row.values()), drawn_rows, (unlabeled, labeled, top))
 
 
 def _read(name: str, ids: Sequence[str]) -> list[Verdict]:
@@ -267,22 +306,25 @@ def _verdict(chunk: Chunk, i: int, row: dict[str, str]) -> Verdict:
             raise chunk.error(column, f"has {shown(row[column])}", i)
         return value
 
-    word = row["verdict"].lower()
+    word, top = row["verdict"].lower(), row["stratum"].lower() == TOP
     if row["set"] not in SETS:
         remedy = f"; rows to verify are {' or '.join(SETS)}"
         raise chunk.error("set", f"has {shown(row['set'])}", i, remedy)
     if word not in (*YES, *NO, ""):
         remedy = "; a verdict is yes/no or 1/0, and stays empty where unsure"
         raise chunk.error("verdict", f"has {shown(row['verdict'])}", i, remedy)
+    if top and row["set"] != SETS[0]:
+        raise chunk.error("set", f"has {shown(row['set'])}", i, "; rows at the top are unlabeled")
     return Verdict(
         place=f"{chunk.file}: row {chunk.first_file_row + i + 1}",
         row=int(number("row", 1)) - 1 if row.get("row") else None,
         id=row["id"],
         labeled=row["set"] == SETS[1],
-        stratum=int(number("stratum", 1, MAX_STRATA)) - 1,
+        stratum=0 if top else int(number("stratum", 1, MAX_STRATA)) - 1,
         weight=number("weight", 1 - SUM_TOLERANCE),
         posterior=number("posterior", 0, 1),
         positive=None if word == "" else word in YES,
+        top=top,
     )
 
 
@@ -315,14 +357,14 @@ def _counts(
     names: Sequence[str],
     parts: Sequence[Sequence[Verdict]],
     places: Container[str],
-    labeled: bool,
+    kind: Part,
     size: int,
 ) -> Verified | None:
-    """The counts by stratum of one set over all audits; None if no row of it was drawn.
+    """The counts by stratum of one kind of rows over all audits; None if none was drawn.
 
     Verdicts count at the given places, weights at all of them.
     """
-    by_audit = [[verdict for verdict in part if verdict.labeled == labeled] for part in parts]
+    by_audit = [[verdict for verdict in part if verdict.part == kind] for part in parts]
     strata = max((verdict.stratum + 1 for part in by_audit for verdict in part), default=0)
     if strata == 0:
         return None
@@ -342,9 +384,9 @@ def _counts(
         positive += np.bincount(stratum, [v is True for v in verdicts], strata)
     if not np.isclose(rows.sum(), size, rtol=SUM_TOLERANCE):
         raise InputError(
-            f"{', '.join(names)}: the weights of the {SETS[labeled]} rows add up to "
-            f"{rows.sum():.0f}, not to the {size} rows of the scores; keep all rows, also those "
-            "without a verdict, and use the scores that they were drawn from"
+            f"{', '.join(names)}: the weights of the {kind} rows add up to {rows.sum():.0f}, not "
+            f"to the {size} such rows of the scores; keep all rows, also those without a verdict, "
+            "and use the scores that they were drawn from"
         )
     return Verified(*(np.rint(counts).astype(np.int64) for counts in (rows, checked, positive)))
 

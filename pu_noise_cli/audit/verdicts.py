@@ -6,6 +6,7 @@ decides how wide an interval is; whether it covers depends on the random draw wi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,10 +16,20 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError, option
 from ..notices import Notice
 from ..numerics import FloatArray, IntArray, mid_ranks
-from ..prior.auto import DRAWS, GOLDEN, Belief, believe
+from ..prior.auto import (
+    DRAWS,
+    GOLDEN,
+    Belief,
+    Evidence,
+    TopVerdicts,
+    assumptions,
+    believe,
+    likely_purities,
+    top_cells,
+)
 from ..prior.base import Estimate, Interval, Settings
-from ..prior.document import MISCALIBRATED, AuditResult, Stratum
-from ..prior.estimation import Estimation
+from ..prior.document import MISCALIBRATED, AuditResult, Part, Prior, Stratum
+from ..prior.estimation import Estimation, labeled_class_on_top
 from ..score.sketch import Sketch
 
 STRATA = 12
@@ -31,6 +42,7 @@ TINY = 1e-9  # in place of no positives, or of no negatives
 
 METHOD = "verdicts"  # the method of a prior whose α or β is that of verified rows
 SETS = ("unlabeled", "labeled")
+PARTS: tuple[Part, ...] = ("unlabeled", "labeled", "top")
 SIMULATIONS = 2000
 
 
@@ -147,11 +159,56 @@ def expected_width(total: int, due: FloatArray, rows: IntArray, fraction: FloatA
     return high - low
 
 
+# ---- The top
+
+
+def top_of(sketch: Sketch) -> NDArray[np.bool_]:
+    """Which cells have rows that score like the top fifth of the labeled rows, shape (cells,).
+
+    They are at the bottom where the labeled rows are negatives.
+    """
+    if sketch.labeled_class == "negative":
+        return top_cells(sketch.mirrored())[::-1]
+    return top_cells(sketch)
+
+
+def expected_top_widths(sketch: Sketch, prior: Prior, totals: Sequence[int]) -> dict[int, float]:
+    """The mean width of the interval of α after so many verdicts at the top, by the belief."""
+    from scipy.special import gammaln
+
+    sketch = labeled_class_on_top(sketch, prior.labeled_class)
+    settings, evidence = _settings(prior), Evidence.from_sketch(sketch)
+    before, _, _ = believe(sketch, settings, evidence)
+    in_top = int(sketch.unlabeled[top_cells(sketch)].sum())
+    widths = dict.fromkeys((min(n, in_top) for n in totals), 0.0)
+    for n in widths:
+        for k in range(n + 1):
+            top = TopVerdicts(k, n)
+            ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+            likelihood = np.exp(ways + top.log_likelihood(before, sketch))
+            after, _, _ = believe(sketch, settings, evidence, top)
+            width = float(np.ptp(after.interval(LEVEL)[0]))
+            widths[n] += width * float((before.mass * likelihood).sum())
+    return widths
+
+
+def _settings(prior: Prior) -> Settings:
+    """What was stated for a prior, with the labeled class on top."""
+    assumed = prior.assumed
+    if assumed is None:
+        return Settings()
+    between = assumed.alpha_between
+    if between is not None and prior.labeled_class == "negative":
+        between = 1 - between[1], 1 - between[0]
+    beta = None if isinstance(assumed.beta, tuple) else assumed.beta
+    return Settings(beta, alpha_between=between, beta_between=assumed.beta_between)
+
+
 # ---- The verdicts
 
 
 class Verdict(NamedTuple):
-    """One row of AUDIT."""
+    """One row of AUDIT; those at the top are one stratum, apart from the others."""
 
     place: str  # in the file, for messages
     row: int | None  # in SCORES from 0, if the file has it
@@ -161,6 +218,11 @@ class Verdict(NamedTuple):
     weight: float
     posterior: float
     positive: bool | None  # None if unsure
+    top: bool = False
+
+    @property
+    def part(self) -> Part:
+        return "top" if self.top else "labeled" if self.labeled else "unlabeled"
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +231,8 @@ class Audit:
 
     drawn: tuple[Verdict, ...]
     rows: IntArray  # (drawn,): the place of each in SCORES
-    counts: tuple[Verified | None, Verified | None]  # of unlabeled and labeled rows drawn
+    # of unlabeled and labeled rows drawn, and of unlabeled rows drawn at the top
+    counts: tuple[Verified | None, Verified | None, Verified | None]
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -177,19 +240,28 @@ class Audit:
         return [verdict for verdict in self.drawn if verdict.positive is not None]
 
     @property
-    def verified(self) -> tuple[Verified | None, Verified | None]:
-        """The counts of the sets in which some row has a verdict."""
-        unlabeled, labeled = (c if c is not None and c.checked.any() else None for c in self.counts)
-        return unlabeled, labeled
+    def n_verified(self) -> int:
+        """How many rows have a verdict; some may have been drawn at the top and elsewhere."""
+        known = [verdict.positive is not None for verdict in self.drawn]
+        return len(np.unique(self.rows[known]))
+
+    @property
+    def verified(self) -> tuple[Verified | None, Verified | None, Verified | None]:
+        """The counts, without those of rows of which none has a verdict."""
+        unlabeled, labeled, top = (
+            counts if counts is not None and counts.checked.any() else None
+            for counts in self.counts
+        )
+        return unlabeled, labeled, top
 
 
-def audit_result(audit: Audit, seed: int) -> AuditResult:
+def audit_result(audit: Audit, probability: float) -> AuditResult:
     """The audit as PRIOR.json has it."""
     strata = []
-    for labeled, verified in enumerate(audit.verified):
+    for part, verified in zip(PARTS, audit.verified, strict=True):
         if verified is None:
             continue
-        verdicts = [verdict for verdict in audit.verdicts if verdict.labeled == bool(labeled)]
+        verdicts = [verdict for verdict in audit.verdicts if verdict.part == part]
         expected = np.bincount(
             [verdict.stratum for verdict in verdicts],
             [verdict.posterior for verdict in verdicts],
@@ -197,7 +269,7 @@ def audit_result(audit: Audit, seed: int) -> AuditResult:
         )
         strata += [
             Stratum(
-                set="labeled" if labeled else "unlabeled",
+                set=part,
                 stratum=i + 1,
                 rows=int(verified.rows[i]),
                 verdicts=int(verified.checked[i]),
@@ -206,7 +278,31 @@ def audit_result(audit: Audit, seed: int) -> AuditResult:
             )
             for i in range(len(verified.rows))
         ]
-    return AuditResult(calibration_p=_calibration_p(audit.verdicts, seed), strata=tuple(strata))
+    return AuditResult(calibration_p=probability, strata=tuple(strata))
+
+
+def _probability(audit: Audit, top: TopVerdicts | None, estimation: Estimation) -> float:
+    """The probability of verdicts at least as far from what the scores suggest."""
+    found = []
+    if elsewhere := [verdict for verdict in audit.verdicts if not verdict.top]:
+        found.append(_calibration_p(elsewhere, estimation.settings.seed))
+    if top is not None:
+        belief, _, _ = believe(estimation.sketch, estimation.settings)
+        found.append(_tail_probability(belief, estimation.sketch, top))
+    return min(1.0, len(found) * min(found))
+
+
+def _tail_probability(belief: Belief, sketch: Sketch, top: TopVerdicts) -> float:
+    """The probability of verdicts at the top at least as extreme, if the belief is right."""
+    from scipy.special import bdtr
+
+    purity, weight = likely_purities(belief, sketch)
+    share = belief.mass[..., None] * weight
+    fewer, up_to = (
+        float((share * bdtr(k, top.checked, purity)).sum()) if k >= 0 else 0.0
+        for k in (top.positive - 1, top.positive)
+    )
+    return min(1.0, 2 * min(up_to, 1 - fewer))
 
 
 def _calibration_p(verdicts: list[Verdict], seed: int) -> float:
@@ -250,41 +346,51 @@ def revise(estimation: Estimation, audit: Audit) -> Estimation:
     """Answer with α and β by the verified rows.
 
     If no row of one set was verified, its fraction is estimated from the scores, given the other.
+    Verdicts at the top sharpen what the scores say.
     """
-    unlabeled, labeled = audit.verified
-    settings = estimation.settings
-    if unlabeled is None and labeled is None:
+    settings, sketch = estimation.settings, estimation.sketch
+    unlabeled, labeled, at_top = audit.verified
+    if not any(audit.verified):
         raise InputError(f"{audit.drawn[0].place}: neither this nor another row has a verdict")
+    if sketch.labeled_class == "negative":  # α and β are of that class here
+        unlabeled, labeled, at_top = (
+            counts and replace(counts, positive=counts.checked - counts.positive)
+            for counts in audit.verified
+        )
     if labeled is not None and settings.beta is not None:
         raise UsageError(f"{option('beta')} fixes beta: leave it out if labeled rows were verified")
-    if estimation.sketch.labeled_class == "negative":  # α and β are of that class here
-        unlabeled, labeled = (
-            counts and replace(counts, positive=counts.checked - counts.positive)
-            for counts in (unlabeled, labeled)
-        )
-    answer = _estimate(unlabeled, labeled, estimation)
-    result = audit_result(audit, settings.seed)
-    notices = _miscalibration(audit.verdicts, result.calibration_p)
+    top = None
+    if at_top is not None:
+        top = TopVerdicts(int(at_top.positive.sum()), int(at_top.checked.sum()))
+    if top is not None and settings.purity is not None:
+        raise UsageError(f"{option('purity')}: leave it out if rows at the top were verified")
+    answer = _estimate(unlabeled, labeled, top, estimation)
+    probability = _probability(audit, top, estimation)
+    notices = (*answer.notices, *_miscalibration(audit.verdicts, probability))
     return replace(
         estimation,
         estimates={**estimation.estimates, METHOD: replace(answer, notices=notices)},
         method=METHOD,
-        audit=result,
-        n_verdicts=len(audit.verdicts),
+        audit=audit_result(audit, probability),
+        n_verdicts=audit.n_verified,
     )
 
 
 def _estimate(
-    unlabeled: Verified | None, labeled: Verified | None, estimation: Estimation
+    unlabeled: Verified | None,
+    labeled: Verified | None,
+    top: TopVerdicts | None,
+    estimation: Estimation,
 ) -> Estimate:
-    by_scores = estimation.estimates[estimation.method]
+    by_scores, settings = estimation.estimates[estimation.method], estimation.settings
     alpha_ci, beta_ci = by_scores.alpha_ci, by_scores.beta_ci
+    notices: list[Notice] = []
     if unlabeled is not None and labeled is not None:
         spread = (0.5 + GOLDEN * np.arange(DRAWS)) % 1
         pairs = np.column_stack([unlabeled.draws(DRAWS), labeled.quantiles(spread)])
         alpha, beta = unlabeled.estimate(), labeled.estimate()
     else:
-        belief = _condition(unlabeled, labeled, estimation.sketch, estimation.settings)
+        belief, notices = _condition(unlabeled, labeled, top, estimation.sketch, settings)
         pairs = np.array(belief.draws(DRAWS))
         alpha, beta = float(belief.alphas(np.array([0.5]))[0]), belief.means[1]
         alpha_ci, beta_ci = belief.interval(LEVEL)
@@ -292,6 +398,9 @@ def _estimate(
         alpha, alpha_ci = unlabeled.estimate(), unlabeled.interval()
     if labeled is not None:
         beta, beta_ci = labeled.estimate(), labeled.interval()
+    assumed = by_scores.assumed
+    if top is not None:
+        assumed = assumptions(settings, 0.0, estimation.sketch.labeled_class, (), top)
     return Estimate(
         alpha=alpha,
         beta=beta,
@@ -300,24 +409,32 @@ def _estimate(
         alpha_ci=alpha_ci,
         beta_ci=beta_ci,
         alpha_ci_sampling=alpha_ci if unlabeled is not None else by_scores.alpha_ci_sampling,
-        assumed=by_scores.assumed if unlabeled is None else None,
+        assumed=assumed if unlabeled is None else None,
         draws=tuple((float(a), float(max(a, b))) for a, b in pairs),
+        notices=tuple(notices),
     )
 
 
 def _condition(
-    unlabeled: Verified | None, labeled: Verified | None, sketch: Sketch, settings: Settings
-) -> Belief:
-    """The belief in which α, or else β, is distributed as the verdicts say."""
+    unlabeled: Verified | None,
+    labeled: Verified | None,
+    top: TopVerdicts | None,
+    sketch: Sketch,
+    settings: Settings,
+) -> tuple[Belief, list[Notice]]:
+    """The belief in which α, or else β, is distributed as the verdicts say, and its warnings."""
     if unlabeled is not None:
         settings = replace(settings, purity=0.0, alpha_between=None)
-        belief, _, _ = believe(sketch, settings)
-        mass = _nearest(belief.alpha, unlabeled.draws(DRAWS))[:, None]
-        return replace(belief, mass=_normalize(belief.mass, 1) * mass)
-    assert labeled is not None
-    belief, _, _ = believe(sketch, replace(settings, beta_between=None))
-    mass = _nearest(belief.beta, labeled.draws(DRAWS))
-    return replace(belief, mass=_normalize(belief.mass, 0) * mass)
+    elif labeled is not None:
+        settings = replace(settings, beta_between=None)
+    belief, _, notices = believe(sketch, settings, top=top)
+    if unlabeled is not None:
+        of_alpha = _nearest(belief.alpha, unlabeled.draws(DRAWS))[:, None]
+        belief = replace(belief, mass=_normalize(belief.mass, 1) * of_alpha)
+    elif labeled is not None:
+        of_beta = _nearest(belief.beta, labeled.draws(DRAWS))
+        belief = replace(belief, mass=_normalize(belief.mass, 0) * of_beta)
+    return belief, notices
 
 
 def _nearest(nodes: FloatArray, values: FloatArray) -> FloatArray:

@@ -22,14 +22,16 @@ def audit(options: Options, console: Console) -> None:
 
     Write yes or no into the column 'verdict' and leave it empty where unsure; keep all rows.
     'estimate-prior --verdicts' then gives alpha with an interval that assumes nothing but that the
-    verdicts are right.
+    verdicts are right. With --top, fewer verdicts do: they show how many of the best-scoring rows
+    are positive, and alpha follows from that and from the scores.
 
     \b
+    punoise audit --scores scores.tsv --prior prior.json --top --rows 20 --out audit.tsv
     punoise audit --scores scores.tsv --prior prior.json --rows 100 --out audit.tsv
     punoise estimate-prior --scores scores.tsv --verdicts audit.tsv --out verified.json
     """
     from .. import pipeline
-    from ..audit.design import SAMPLE_SIZES, check_no_verdicts, designs, draw_rows, earlier_rows
+    from ..audit.design import check_no_verdicts, designs, draw_rows, earlier_rows
     from ..prior.document import read_prior
     from ..score.scores import open_scores
     from ..tables.writing import check_table_target, write_table
@@ -49,18 +51,19 @@ def audit(options: Options, console: Console) -> None:
     if options.unlabeled is not None and (options.negatives is None) != (sketch.n_negative == 0):
         raise UsageError("scores with known negatives need --negatives, and vice versa")
     calibration = pipeline.calibrate_scores(scored, prior)
-    by_set = designs(calibration)
+    sketch, by_set = calibration.sketch, designs(calibration, options.top)
     earlier, taken = earlier_rows(options.verdicts, scored.rows, sketch, by_set)
     drawn = draw_rows(scored.rows, sketch, by_set, wanted, taken, earlier, options.seed)
     drawn = _with_columns(drawn, tables, options.keep_columns or scored.rows.kept)
     write_table(options.out, drawn.combine_chunks().to_batches()[0])
     for name, rows, design in zip(("alpha", "beta"), wanted, by_set, strict=True):
         if rows:
-            expected = ", ".join(
-                f"{width:.3f} after {n}"
-                for n, width in zip(SAMPLE_SIZES, design.expected_widths(), strict=True)
-            )
-            console.say(f"width  of the interval of {name}: {expected} rows verified")
+            widths = design.expected_widths(calibration, prior).items()
+            expected = ", ".join(f"{width:.3f} after {n}" for n, width in widths)
+            if design.top and prior.audit is None and prior.alpha_ci is not None:
+                expected = f"{prior.alpha_ci[1] - prior.alpha_ci[0]:.3f} now, {expected}"
+            where = " at the top" if design.top else ""
+            console.say(f"width  of the interval of {name}: {expected} rows verified{where}")
     console.conclude(calibration.notices)
 
 

@@ -50,6 +50,9 @@ SMALL_ALPHA = (0.0005, 0.3)
 POINTS = 400  # at which the prior is summed, in each piece of α and of β
 MIN_EXCESS = 0.05  # of β over α
 TOP = 0.2  # the fraction of the labeled rows that are the top
+RATIO_NODES = 9  # at which the sampling error of the top's g / f is averaged over
+INFLATION = 1.25  # of its variance, as the networks have seen the same rows
+SURE = 1e-4  # the least purity of the top, and the least impurity
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,10 +181,55 @@ def top_ratio(sketch: Sketch) -> float:
     return float(labeled / unlabeled)
 
 
-def top_purity(alpha: FloatArray, beta: FloatArray, ratio: float) -> FloatArray:
+def top_purity(alpha: FloatArray, beta: FloatArray, ratio: float | FloatArray) -> FloatArray:
     """The fraction of the labeled class among unlabeled rows where g / f is that ratio."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(alpha * ((1 - alpha) * ratio - (1 - beta)) / (beta - alpha))
+
+
+@dataclass(frozen=True)
+class TopVerdicts:
+    """Verified unlabeled rows that score like the top fifth of the labeled rows."""
+
+    positive: int  # of the labeled class
+    checked: int
+
+    def log_likelihood(self, belief: Belief, sketch: Sketch) -> FloatArray:
+        """The logarithm of the probability of these verdicts for each pair, shape (k, m)."""
+        purity, weight = likely_purities(belief, sketch)
+        no = self.checked - self.positive
+        log = self.positive * np.log(purity) + no * np.log1p(-purity)
+        highest = log.max(-1)
+        mean = np.einsum("kmr,r->km", np.exp(log - highest[..., None]), weight)
+        return np.asarray(highest + np.log(mean))
+
+
+def likely_purities(belief: Belief, sketch: Sketch) -> tuple[FloatArray, FloatArray]:
+    """What the purity of the top may be for each pair, shape (k, m, nodes), and the nodes' weights.
+
+    The ratio is known only as far as the rows in the top can tell.
+    """
+    ratio, weight = likely_top_ratios(sketch)
+    purity = top_purity(belief.alpha[:, None, None], belief.beta[:, None], ratio)
+    return np.clip(np.nan_to_num(purity), SURE, 1 - SURE), weight
+
+
+def likely_top_ratios(sketch: Sketch) -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights of the distribution of g / f over the top cells, given their counts.
+
+    Each of g and f has a Beta distribution; the logarithm of their ratio is taken as normal.
+    """
+    from scipy.special import polygamma
+
+    top = top_cells(sketch)
+    mean, variance = 0.0, 0.0
+    # the top ends at a labeled row, so its number of labeled rows is not random
+    for sign, rows, more in ((1, sketch.labeled, 0), (-1, sketch.unlabeled, 0.5)):
+        a, n = float(rows[top].sum()) + more, float(rows.sum()) + 1
+        mean += sign * float(polygamma(0, a) - polygamma(0, n))
+        variance += float(polygamma(1, a) - polygamma(1, n))
+    z, weight = np.polynomial.hermite_e.hermegauss(RATIO_NODES)
+    return np.exp(mean + np.sqrt(INFLATION * variance) * z), weight / weight.sum()
 
 
 def hats(nodes: FloatArray, x: FloatArray) -> FloatArray:
@@ -237,6 +285,12 @@ def describe_purity(purity: float, labeled_class: LabeledClass) -> str:
     )
 
 
+def describe_top(top: TopVerdicts, labeled_class: LabeledClass) -> str:
+    """The verdicts at the top, in words."""
+    end = "bottom" if labeled_class == "negative" else "top"
+    return f"{top.positive} of {top.checked} verified rows at the {end} are {labeled_class}"
+
+
 def describe_ranges(settings: Settings, labeled_class: LabeledClass) -> str:
     """The ranges of α and β that the user states, in words."""
     alpha = settings.alpha_between
@@ -255,6 +309,7 @@ def assumptions(
     purity: float,
     labeled_class: LabeledClass,
     sensitivity: tuple[tuple[float, float, float], ...],
+    top: TopVerdicts | None = None,
 ) -> Assumptions:
     """The prior of an estimation, in words and numbers."""
     excess = "above 1 - alpha" if labeled_class == "negative" else "at least 0.05 above alpha"
@@ -269,6 +324,8 @@ def assumptions(
         words.append(describe_ranges(settings, labeled_class))
     if purity > 0:
         words.append(describe_purity(purity, labeled_class))
+    if top is not None:
+        words.append(describe_top(top, labeled_class))
     pieces = tuple(BetaPiece(share=share, between=(low, high)) for share, low, high in DEFAULT.beta)
     return Assumptions(
         words="; ".join(words),
@@ -502,7 +559,10 @@ class Evidence:
 
 
 def believe(
-    sketch: Sketch, settings: Settings, evidence: Evidence | None = None
+    sketch: Sketch,
+    settings: Settings,
+    evidence: Evidence | None = None,
+    top: TopVerdicts | None = None,
 ) -> tuple[Belief, float, list[Notice]]:
     """The belief in α and β, with the labeled class on top.
 
@@ -510,6 +570,8 @@ def believe(
     ----------
     evidence
         That of the sketch, if it is known already.
+    top
+        Verdicts at the top, which take the place of an assumed purity.
 
     Returns
     -------
@@ -541,6 +603,10 @@ def believe(
             before = after = Belief.flat(*ranges)
         else:
             before, after = before.between(*ranges), after.between(*ranges)
+    if top is not None:
+        log_likelihood = top.log_likelihood(after, sketch)
+        weight = np.exp(log_likelihood - log_likelihood[after.mass > 0].max())
+        return after.times(weight), 0.0, notices
     purity = settings.purity or 0.0
     if purity > 0:
         purities = top_purity(after.alpha[:, None], after.beta, top_ratio(sketch))

@@ -31,10 +31,14 @@ DRAWS = 100  # pairs of α and β drawn from the intervals of a document without
 MAX_METHODS = 50  # far more than exist: a document from elsewhere must not fill a page
 
 
+# unlabeled rows at the top score like the top fifth of the labeled rows
+Part = Literal["unlabeled", "labeled", "top"]
+
+
 class Stratum(Struct, frozen=True, kw_only=True):
     """The verdicts on the rows of one stratum."""
 
-    set: Literal["unlabeled", "labeled"]
+    set: Part
     stratum: Annotated[int, Meta(ge=1, le=2**31)]
     rows: Count
     verdicts: Count
@@ -134,7 +138,8 @@ class Prior(
     audit
         rows verified by hand (`punoise audit`): for each stratum its rows, verdicts, positives and
         the positives expected from the posteriors, and how likely such verdicts are if the
-        posteriors are right
+        posteriors are right; `set` is `top` for unlabeled rows that score like the best labeled
+        ones
     auc_pu
         AUC of labeled against unlabeled rows
     auc
@@ -389,7 +394,7 @@ def certainty(prior: Prior, words: Wording = TERMINAL) -> dict[str, str]:
     """What is certain, what the intervals assume and what would narrow them, a line each."""
     lines = {
         "sure": _limits(prior, words),
-        "seen": "" if prior.audit is None else _verdicts(prior.audit),
+        "seen": "" if prior.audit is None else _verdicts(prior.audit, prior.labeled_class),
         "given": _assumptions(prior, words),
         "next": "; ".join(_advice(prior, words)),
     }
@@ -410,11 +415,12 @@ def _limits(prior: Prior, words: Wording) -> str:
     )
 
 
-def _verdicts(audit: AuditResult) -> str:
+def _verdicts(audit: AuditResult, labeled_class: LabeledClass) -> str:
     """What the verified rows say of the posteriors."""
     counts = []
-    for name in ("unlabeled", "labeled"):
-        strata = [stratum for stratum in audit.strata if stratum.set == name]
+    top = "bottom unlabeled" if labeled_class == "negative" else "top unlabeled"
+    for part, name in {"unlabeled": "unlabeled", "labeled": "labeled", "top": top}.items():
+        strata = [stratum for stratum in audit.strata if stratum.set == part]
         if verdicts := sum(stratum.verdicts for stratum in strata):
             positive = sum(stratum.positive for stratum in strata)
             expected = sum(stratum.expected for stratum in strata)

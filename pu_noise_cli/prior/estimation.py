@@ -89,7 +89,7 @@ def run_methods(
         )
     scores = sketch
     if sketch.labeled_class == "negative":
-        sketch = _labeled_class_on_top(sketch, "negative")
+        sketch = labeled_class_on_top(sketch, "negative")
         settings = replace(settings, alpha_between=_mirror(settings.alpha_between))
         samples = samples and replace(samples, labeled_class="negative")
     estimates = {
@@ -202,7 +202,7 @@ def stated_prior(
 
 def check_stated(sketch: Sketch, prior: Prior, learned: bool = False) -> tuple[Notice, ...]:
     """The warning that the score is reversed, for α and β that the user states."""
-    sketch = _labeled_class_on_top(sketch, prior.labeled_class)
+    sketch = labeled_class_on_top(sketch, prior.labeled_class)
     return diagnose_direction(Case(sketch, Estimate(*prior.estimated), learned=learned))
 
 
@@ -219,7 +219,7 @@ def elbows(prior: Prior, sketch: Sketch) -> dict[str, float | None]:
                 return {"alpha_plus": estimate.alpha_plus, "beta_plus": estimate.beta_plus}
     if (prior.n_labeled, prior.n_unlabeled) != (sketch.n_labeled, sketch.n_unlabeled):
         return {}
-    alphamax = _alphamax(_labeled_class_on_top(sketch, prior.labeled_class), Settings())
+    alphamax = _alphamax(labeled_class_on_top(sketch, prior.labeled_class), Settings())
     return {"alpha_plus": alphamax.alpha_plus, "beta_plus": alphamax.beta_plus}
 
 
@@ -267,7 +267,7 @@ def corrected_auc(
     return float(np.clip(0.5 + (auc_pu - 0.5) / excess, 0, 1)) if excess > 0 else None
 
 
-def _labeled_class_on_top(sketch: Sketch, labeled_class: LabeledClass) -> Sketch:
+def labeled_class_on_top(sketch: Sketch, labeled_class: LabeledClass) -> Sketch:
     """The scores, mirrored if the labeled rows are negatives."""
     if labeled_class == "positive":
         return sketch
