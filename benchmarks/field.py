@@ -30,7 +30,7 @@ from peers import PEERS
 from threadpoolctl import threadpool_limits
 
 from pu_noise_cli.posterior.calibration import bounds, calibrate
-from pu_noise_cli.prior.auto import top_cells
+from pu_noise_cli.prior.auto import Evidence, TopVerdicts, believe, top_cells
 from pu_noise_cli.prior.base import ESTIMATORS, Settings
 from pu_noise_cli.prior.document import CI_LEVEL, shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
@@ -47,6 +47,7 @@ SLACK = 0.01  # a bound that misses the truth by less decides nothing
 PLACES = (0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98, 1)  # quantiles of the unlabeled rows
 BINS = 40  # for Fisher's information
 SMALL_ALPHAS, SMALL_LABELS, SMALL_COVERED = (0.01, 0.05, 0.2), (50, 100), 0.9
+VERDICTS = (10, 20, 50)  # at the top
 RARE = (0.0, 0.05)  # a range of α that a lab may know beforehand
 STRATA = {
     "alpha": [0, 0.0085, 0.045, 0.15, 0.35, 1],  # α is swept; rounding keeps it near its level
@@ -230,9 +231,27 @@ def about(draw: Draw) -> dict[str, float | str]:
     }
 
 
+def verified_at_the_top(draw: Draw, seed: int) -> dict[str, float]:
+    """What `auto` says after true verdicts on rows at the top."""
+    sketch, rng = draw.sketch, np.random.default_rng(seed)
+    top = top_cells(sketch)[sketch.cell_index(draw.scores)]
+    order = rng.permutation(np.repeat([False, True], draw.unlabeled[:, top].sum(1)))
+    evidence, found = Evidence.from_sketch(sketch), {}
+    for n in VERDICTS:
+        seen = order[:n]
+        belief, _, _ = believe(
+            sketch, Settings(), evidence, TopVerdicts(int(seen.sum()), len(seen))
+        )
+        low, high = belief.interval(CI_LEVEL)[0]
+        alpha = float(belief.alphas(np.array([0.5]))[0])
+        name = f"{n} verdicts"
+        found |= {f"{name} alpha": alpha, f"{name} low": low, f"{name} high": high}
+    return found
+
+
 def estimates(sketch: Sketch, alpha: float) -> dict[str, float]:
     """What `auto` says under several assumptions, with intervals, and what other methods say."""
-    known = {"default": {}, "purity 0": {"purity": 0.0}, "purity 0.3": {"purity": 0.3}}
+    known = {"default": {}, "purity 0.3": {"purity": 0.3}}
     if alpha <= RARE[1]:
         known["rare"] = {"alpha_between": RARE}
     found = {}
@@ -288,7 +307,7 @@ def calls(draw: Draw) -> dict[str, float]:
 
 def said(with_calls: bool, path: Path) -> dict[str, float | str]:
     draw = read(path)
-    found = about(draw) | estimates(draw.sketch, draw.alpha)
+    found = about(draw) | estimates(draw.sketch, draw.alpha) | verified_at_the_top(draw, 0)
     return found | (calls(draw) if with_calls else {})
 
 
@@ -340,7 +359,7 @@ def by_stratum(
 
 def report(draws: pd.DataFrame) -> str:
     parts = [f"# The field: {len(draws)} draws of {draws['source'].nunique()} sources\n"]
-    for name in ("default", "purity 0", "purity 0.3", "rare"):
+    for name in ("default", "purity 0.3", "rare", *(f"{n} verdicts" for n in VERDICTS)):
         here = draws[draws[f"{name} alpha"].notna()]
         parts += [
             f"## auto, {name}\n",
@@ -354,7 +373,7 @@ def report(draws: pd.DataFrame) -> str:
             if "source" not in k
         }
         for m in methods
-        if m != "rare"
+        if m not in ("rare", *(f"{n} verdicts" for n in VERDICTS))
     }
     parts += ["## Error of α by method\n", markdown(rows, "method")]
     if "called" in draws:

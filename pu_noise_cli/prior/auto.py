@@ -8,9 +8,10 @@ benchmarks/train_auto.py trains the networks. Likelihood times prior and what th
 belief, from which estimates, intervals and draws are taken.
 
 The prior of `auto`, in words: positives are the minority, with a density of α that falls as (1-α)²,
-and one time in five α is small, spread evenly over orders of magnitude from .001 to .3; β is
+and one time in three α is small, spread evenly over orders of magnitude from .0005 to .3; β is
 exactly 1 three times in ten, above .9 as often again, and rarely below a half; and β is at least
-.05 above α. So α is below .05 with probability .26, above .3 with .26, and has its median at .15.
+.05 above α. So α is below .01 with probability .19, below .05 with .35, above .3 with .21, and has
+its median at .11. Prior and sharpness were chosen on tables of the field (benchmarks/field.py).
 """
 
 from __future__ import annotations
@@ -35,9 +36,7 @@ LEVEL = 0.95  # of the intervals
 DRAWS = 200
 FINER = 8  # times as many α on the grid with known negatives, which narrow α/β
 PURITIES = tuple(i / 10 for i in range(10))  # at which the interval of α is reported
-# Real tables vary less than simulated ones, so that the networks say less than they could; chosen on
-# tables of the field (benchmarks/field.py), whole sources left out
-SHARPNESS = 1.3  # the power of the likelihood
+SHARPNESS = 1.3  # the power of the likelihood, as real tables vary less than simulated ones
 CONTRADICTED = 1e-3  # an assumption so many times as probable after the scores is contradicted
 
 # ---- The belief in α and β
@@ -264,7 +263,7 @@ class SharePrior:
 
 
 DEFAULT = SharePrior(
-    small=0.35,
+    small=1 / 3,
     fall=2.0,
     beta=((0.3, 1.0, 1.0), (0.3, 0.9, 1.0), (0.38, 0.5, 1.0), (0.02, 0.2, 0.5)),
 )
@@ -314,8 +313,8 @@ def assumptions(
     """The prior of an estimation, in words and numbers."""
     excess = "above 1 - alpha" if labeled_class == "negative" else "at least 0.05 above alpha"
     words = [
-        "alpha is likely as (1 - alpha)^2, or (1 in 5) spread evenly over orders of magnitude from "
-        "0.001 to 0.3",
+        "alpha is likely as (1 - alpha)^2, or (1 in 3) spread evenly over orders of magnitude from "
+        "0.0005 to 0.3",
         f"beta is 1 (3 in 10), 0.9 to 1 (3 in 10), or 0.5 to 1, rarely less, and {excess}"
         if settings.beta is None
         else f"beta is {settings.beta:g}",
