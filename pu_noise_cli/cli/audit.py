@@ -57,10 +57,15 @@ def audit(options: Options, console: Console) -> None:
     for name, rows, design in zip(("alpha", "beta"), wanted, by_set, strict=True):
         if rows:
             expected = ", ".join(
-                f"{width:.3f} after {n}"
+                f"{100 * width:.1f} after {n}"
                 for n, width in zip(SAMPLE_SIZES, design.expected_widths(), strict=True)
             )
-            console.say(f"width  of the interval of {name}: {expected} rows verified")
+            interval = getattr(prior, f"{name}_ci")
+            now = f" (now {100 * (interval[1] - interval[0]):.1f})" if interval else ""
+            console.say(
+                f"width  expected of the interval of {name}, in percentage points: {expected} "
+                f"verdicts{now}"
+            )
     console.conclude(calibration.notices)
 
 
