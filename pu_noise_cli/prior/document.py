@@ -217,8 +217,10 @@ class Prior(
 
     @property
     def reason(self) -> str:
-        """Why estimation failed."""
-        return self.notices[0].message if self.notices else "no reason given"
+        """Why there is no estimate."""
+        reasons = [notice.message for notice in self.notices if notice.code == ALIKE]
+        reasons += [notice.message for notice in self.notices]
+        return reasons[0] if reasons else "no reason given"
 
     def sample_name(self, file: str) -> str:
         """The name of the sample, or else of the file: results/liver/prior.json is 'liver'."""
@@ -556,7 +558,7 @@ def advice(
         if high - low <= worthwhile:
             steps.append(
                 f"if at least {words.show(CLEAN_BETA, 1)} of the labels are correct, {words.alpha} "
-                f"is in {_show((low, high))}: add {option('beta_between')} {CLEAN_BETA:g} 1"
+                f"is in {show_interval((low, high))}: add {option('beta_between')} {CLEAN_BETA:g} 1"
             )
     return steps
 
@@ -565,10 +567,11 @@ def with_interval(fraction: float, interval: Interval | None) -> str:
     """A fraction with its interval, unless it is fixed."""
     if interval is None or interval[0] == interval[1]:
         return percent(fraction)
-    return f"{percent(fraction)} {_show(interval)}"
+    return f"{percent(fraction)} {show_interval(interval)}"
 
 
-def _show(interval: Interval) -> str:
+def show_interval(interval: Interval) -> str:
+    """An interval as the terminal shows it."""
     return f"[{percent(lower_end(interval))}, {percent(interval[1])}]"
 
 

@@ -120,9 +120,10 @@ def conclude(
     answer, answer_shown = estimates[estimation.method], shown[estimation.method]
     tested = estimates.get(TESTING_METHOD, answer)  # its warnings about the labels always count
     case = Case(sketch, answer, estimates, estimation.learned, answer_shown, estimation.scores)
+    identifiable = _is_identifiable(case, estimation)
     notices = (
         *notices,
-        *diagnose(case),
+        *diagnose(case, identifiable),
         *_unused_negatives(sketch, estimation.method),
         *answer.notices,
         *(tested.notices if tested is not answer else ()),
@@ -137,7 +138,7 @@ def conclude(
         "auc_pu": sketch.auc,
         "sample": sample,
     }
-    if not _is_identifiable(case, estimation):
+    if not identifiable:
         return Prior(alpha=None, beta=None, notices=notices, **about)
     allowed, contradiction = _allowed_limits(estimation, answer)
     curves = (estimates.get(CURVE_METHOD) or _alphamax(sketch, settings)).curves
