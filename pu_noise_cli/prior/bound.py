@@ -81,8 +81,12 @@ def limits(sketch: Sketch) -> tuple[float, float]:
     return alpha_max, 1 - _upper_limit(sketch.labeled, sketch.unlabeled)
 
 
-def limits_by_selection(sketch: Sketch) -> tuple[tuple[float, float], ...]:
-    """The upper limit of α if positives are labeled at unequal rates, for each of FACTORS.
+def limits_by_selection(
+    sketch: Sketch, factors: tuple[float, ...] = FACTORS
+) -> tuple[tuple[float, float], ...]:
+    """The upper limit of α if positives are labeled at unequal rates, for increasing factors.
+
+    The first factor is 1, at which the limit is that of `limits`.
 
     If rates differ from their mean by at most a factor Γ, then f1 = w g with 1/Γ ≤ w ≤ Γ and an
     integral of 1. Of f1, at least max(1 - Γ(1-G), G/Γ) is above a threshold that a part G of the
@@ -100,12 +104,12 @@ def limits_by_selection(sketch: Sketch) -> tuple[tuple[float, float], ...]:
     least = _min_chance(seen[:, None], n_labeled, WIDER_ROOT * SPLITS)
     greatest = 1 - _min_chance(missed[:, None], sketch.n_unlabeled, WIDER_ROOT * SPLITS[::-1])
     found = [_upper_limit(unlabeled, labeled)]
-    for factor in FACTORS[1:]:
+    for factor in factors[1:]:
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = greatest / np.maximum(1 - factor * (1 - least), 0.0)
         highest = min(factor * wider, float(ratio.max(axis=1).min()), 1.0)
         found.append(max(highest, found[-1]))
-    return tuple(zip(FACTORS, found, strict=True))
+    return tuple(zip(factors, found, strict=True))
 
 
 def _upper_limit(mixture: IntArray, component: IntArray, root: float = ROOT) -> float:
