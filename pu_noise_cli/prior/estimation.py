@@ -203,7 +203,7 @@ def _allowed_limits(
         return kept, ()
     if alpha_max >= high:
         kept["alpha_min" if negatives else "alpha_max"] = 1 - alpha_max if negatives else alpha_max
-    if not negatives:
+    if representative == "assumed" and not negatives:
         kept["alpha_max_by_selection"] = (
             tuple(pair for pair in by_selection if pair[1] >= high) or None
         )
