@@ -203,6 +203,7 @@ def sample_page(
         "is_likely": prior.alpha_ci is not None and prior.draws,
         "is_contradicted": is_contradicted(prior),
         "is_purity_used": _is_purity_used(prior),
+        "is_selection_drawn": any(chart.name == "selection" for chart in charts["assumption"]),
         "is_purity_drawn": any(chart.name == "assumption" for chart in charts["assumption"]),
         "warnings": explain(notices),
         "max_warnings": MAX_WARNINGS,
@@ -251,6 +252,7 @@ def explain(notices: Iterable[Notice]) -> list[tuple[Notice, Kind]]:
 # ---- Whether the answer can be used
 
 GOOD_AUC, POOR_AUC = 0.8, 0.65  # of positives against negatives: above and below, the score ranks
+NARROW = 0.5  # of α: an interval up to this wide
 # what is said of the labeled rows
 REPRESENTATIVE = {
     "assumed": ("not checked", "Your call: the data cannot show it. Verified rows can."),
@@ -272,7 +274,8 @@ def _checks(
     if prior.alpha_ci is not None:
         low, high = prior.alpha_ci
         width = f"{100 * (high - low):.1f} percentage points."
-        narrow = ("no", f"Wide: {width}") if alpha.is_wide else ("yes", width)
+        is_narrow = high - low <= NARROW * alpha.value
+        narrow = ("no" if alpha.is_wide else "yes" if is_narrow else "moderately", width)
     fired = ("none", "No automatic check fired.")
     if n_warnings:
         fired = (str(n_warnings), "Read them below.")
