@@ -128,11 +128,13 @@ class Prior(
         are representative; null for `subclasses`, and where it would exclude part of alpha_ci
     alpha_max_by_selection
         pairs of a factor and the upper 95% limit of alpha if the rate at which positives are
-        labeled differs from its mean by at most that factor; null if the labeled rows are negatives
+        labeled differs from its mean by at most that factor, as far as they include alpha_ci; null
+        if the labeled rows are negatives, and if verified rows give alpha
     alpha_min
         lower limit of alpha instead, if the labeled rows are negatives
     beta_min
-        lower 95% limit of beta, as alpha_max; null where it would exclude part of beta_ci
+        lower 95% limit of beta, as alpha_max; null where it would exclude part of beta_ci, and if
+        beta is known
     representative
         whether labeled rows are representative of their class: `assumed`, or `checked` or
         `contradicted` by verified rows; null where alpha does not depend on it

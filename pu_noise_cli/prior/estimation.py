@@ -183,30 +183,25 @@ def _allowed_limits(
     Verified rows are right where they contradict a limit, which then says that the labeled rows
     are not representative.
     """
-    by_selection, (alpha_max, beta_min) = (
-        limits_by_selection(estimation.sketch),
-        limits(estimation.sketch),
-    )
-    low, high = answer.alpha_ci or (answer.alpha, answer.alpha)
-    lowest_beta = answer.beta if answer.beta_ci is None else answer.beta_ci[0]
-    negatives = estimation.sketch.labeled_class == "negative"
-    verified = {stratum.set for stratum in estimation.audit.strata} if estimation.audit else set()
-    if "unlabeled" in verified and low > alpha_max:
-        return {"representative": "contradicted"}, (_contradiction(low, alpha_max, negatives),)
-    representative = None
-    if answer.representative:
-        representative = "checked" if "unlabeled" in verified else "assumed"
-    kept: dict[str, Any] = {"representative": representative}
-    if lowest_beta >= beta_min:
-        kept["beta_min"] = beta_min
     if not answer.representative:
-        return kept, ()
-    if alpha_max >= high:
-        kept["alpha_min" if negatives else "alpha_max"] = 1 - alpha_max if negatives else alpha_max
-    if representative == "assumed" and not negatives:
-        kept["alpha_max_by_selection"] = (
-            tuple(pair for pair in by_selection if pair[1] >= high) or None
-        )
+        return {}, ()
+    sketch = estimation.sketch
+    negatives = sketch.labeled_class == "negative"
+    alpha_max, beta_min = limits(sketch)
+    low, high = answer.alpha_ci or (answer.alpha, answer.alpha)
+    lowest_beta, highest_beta = answer.beta_ci or (answer.beta, answer.beta)
+    verified = estimation.audit.strata if estimation.audit is not None else ()
+    is_checked = any(stratum.set == "unlabeled" for stratum in verified)
+    if is_checked and low > alpha_max:
+        return {"representative": "contradicted"}, (_contradiction(low, alpha_max, negatives),)
+    kept: dict[str, Any] = {"representative": "checked" if is_checked else "assumed"}
+    if beta_min <= lowest_beta < highest_beta:  # a β that is fixed needs no limit
+        kept["beta_min"] = beta_min
+    if high <= alpha_max:
+        kept |= {"alpha_min": 1 - alpha_max} if negatives else {"alpha_max": alpha_max}
+    if not is_checked and not negatives:
+        pairs = tuple(pair for pair in limits_by_selection(sketch) if high <= pair[1])
+        kept["alpha_max_by_selection"] = pairs or None
     return kept, ()
 
 
