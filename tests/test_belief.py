@@ -11,7 +11,7 @@ import pytest
 
 from pu_noise_cli.prior.auto import DEFAULT, Belief, top_cells, top_purity, top_ratio
 from pu_noise_cli.prior.base import ESTIMATORS, Estimate, Settings
-from pu_noise_cli.prior.bound import limits
+from pu_noise_cli.prior.bound import FACTORS, limits, limits_by_selection
 from pu_noise_cli.score.sketch import Sketch
 
 
@@ -197,7 +197,7 @@ def test_draws_of_an_estimate_are_its_belief(sketch):
     assert (draws[:, 0] <= draws[:, 1]).all()
 
 
-# What is certain
+# Limits
 
 
 @pytest.mark.ci
@@ -213,6 +213,53 @@ def test_limits_hold_where_the_classes_do_not_overlap():
         alpha_max, beta_min = limits(Sketch.from_samples(labeled, unlabeled))
         held.append((alpha / beta <= alpha_max, 1 - (1 - beta) / (1 - alpha) >= beta_min))
     assert (np.mean(held, axis=0) >= 0.95).all()
+
+
+def selected(factor: float, alpha: float, n: int, rng: np.random.Generator) -> Sketch:
+    """The worst case: classes apart, and positives labeled at the factor or its inverse."""
+    hardly = 1 / (factor + 1)  # of the labeled rows are of the kind that is hardly labeled
+    n_positive = rng.binomial(10 * n, alpha)
+    is_hardly = rng.random(n_positive) < factor * hardly
+    high = hardly + (1 - hardly) * rng.random(n_positive)
+    positive = np.where(is_hardly, hardly * rng.random(n_positive), high)
+    negative = -rng.random(10 * n - n_positive)
+    return Sketch.from_samples(rng.random(n), np.concatenate([positive, negative]))
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("factor", FACTORS[1:])
+def test_the_limit_holds_where_rates_of_labeling_differ_by_the_factor(factor):
+    rng = np.random.default_rng(7)
+    found = [dict(limits_by_selection(selected(factor, 0.3, 100, rng))) for _ in range(300)]
+    assert (
+        np.mean([limits[factor] >= 0.3 for limits in found]) >= 0.94
+    )  # 95%, less a standard error
+
+
+def test_the_limit_by_selection_starts_at_the_limit_and_solves_its_equation():
+    sketch = normals(0.2, 0.9, 20_000, 200_000, 3, separation=2)
+    found = limits_by_selection(sketch)
+    assert [factor for factor, _ in found] == [1, 1.5, 2, 3, 5]
+    assert found[0][1] == limits(sketch)[0]
+    # the densities themselves, at many scores
+    x = np.linspace(-6, 8, 20_001)
+    f0, f1 = (np.exp(-((x - mean) ** 2) / 2) for mean in (0, 2))
+    f0, f1 = f0 / f0.sum(), f1 / f1.sum()
+    g, f = 0.9 * f1 + 0.1 * f0, 0.2 * f1 + 0.8 * f0
+    for factor, limit in found[1:]:
+        alphas = np.linspace(0.01, 1, 2000)
+        allowed = [np.minimum(factor * g, f / alpha).sum() >= 1 for alpha in alphas]
+        solved = alphas[np.flatnonzero(allowed)[-1]]
+        solved = min(solved, factor * (f / g).min())
+        assert solved <= limit <= 1.15 * solved
+
+
+def test_an_unequal_rate_of_labeling_raises_the_limit_to_the_truth():
+    rng = np.random.default_rng(1)
+    sketch = selected(3.0, 0.3, 2000, rng)
+    found = dict(limits_by_selection(sketch))
+    assert found[1] < 0.15
+    assert 0.3 <= found[3] < 0.35
 
 
 def test_limits_close_in_on_the_bounds():

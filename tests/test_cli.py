@@ -516,9 +516,20 @@ def test_what_cannot_be_known_is_refused(options, punoise, scores):
 
 def test_the_same_table_twice_tells_nothing(punoise, tables, tmp_path):
     same = ("--labeled", tables[3], "--unlabeled", tables[3], *FAST)
-    prior = punoise("estimate-prior", *same).prior
-    assert "indistinguishable" in [warning["code"] for warning in prior["warnings"]]
-    assert prior["alpha_ci"] == [0, 1]
+    said = punoise("estimate-prior", *same)
+    assert "indistinguishable" in [warning["code"] for warning in said.prior["warnings"]]
+    assert (said.prior["alpha"], said.prior["beta_ci"]) == (None, None)
+    assert "alpha  not identifiable" in said.err
+    assert "Do not use alpha" not in said.err
+    out = tmp_path / "results"
+    punoise("run", *tables, *FAST, "--out-dir", out)
+    assert (out / "report.html").exists()
+    said = punoise("run", *same, "--out-dir", out)
+    assert json.loads((out / "prior.json").read_text())["alpha"] is None
+    files = {path.name for path in out.iterdir()}
+    assert files == {"model.punoise", "prior.json", "provenance.json", "scores.parquet"}
+    of_run = ("--scores", out / "scores.parquet", "--prior", out / "prior.json")
+    punoise("posterior", *of_run, "--out", tmp_path / "p.tsv", expect=4)
 
 
 def test_labels_of_negatives_only_tell_nothing(punoise, tmp_path):
@@ -530,7 +541,7 @@ def test_labels_of_negatives_only_tell_nothing(punoise, tmp_path):
     prior = punoise("estimate-prior", *pair).prior
     codes = [warning["code"] for warning in prior["warnings"]]
     assert {"indistinguishable", "reversed-scores"} <= set(codes)
-    assert prior["beta_ci"] == [0, 1]
+    assert prior["beta"] is None
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from conftest import validated
@@ -525,7 +526,8 @@ def test_what_contradicts_the_scores_is_wrong_usage(punoise, of_decoys, tmp_path
     stated = ("--alpha", 0.4, "--out", tmp_path / "p.tsv")
     assert "negatives" in punoise("posterior", *wrong, *stated, expect=2).err
     table = pq.read_table(one).replace_schema_metadata()
-    pq.write_table(table, tmp_path / "unsaid.parquet")
+    turned = table.set_column(table.column_names.index("score"), "score", pc.negate(table["score"]))
+    pq.write_table(turned, tmp_path / "unsaid.parquet")
     punoise("estimate-prior", "--scores", tmp_path / "unsaid.parquet", "--out", prior)
     files = ("--scores", one, "--prior", prior)
     for command in ("posterior", "performance", "audit", "report"):

@@ -55,7 +55,7 @@ def test_a_warning_names_the_share_of_positives_whatever_labeled_rows_are(code):
     sketch, estimate = DUE["refuted-by-auc"][0], Estimate(0.995, 1.0)
     case = Case(sketch, estimate, positives=replace(estimate, alpha=1 - estimate.alpha))
     said = {notice.code: notice.message for notice in diagnose(case)}
-    assert "alpha 0.005" in said[code]
+    assert "alpha 0.50%" in said[code]
 
 
 def test_clean_data_give_no_warning():
@@ -141,8 +141,12 @@ def test_scores_that_tell_nothing_rule_nothing_out(learned):
     """Labeled rows that score no higher: as chance has it, or because the score is turned round."""
     for gap, reverse in ((0.0, False), (-2.0, not learned)):
         prior = estimate_prior(gaussian(gap=gap), "auto", Settings(), learned=learned)
-        assert prior.alpha is not None
-        assert prior.alpha_ci == (0.0, 1.0)
+        document = validated(prior.to_json())
+        for key in ("alpha", "alpha_ci", "beta", "beta_ci", "alpha_max", "beta_min", "draws"):
+            assert document[key] is None
+        assert document["estimates"] == []
+        assert document["auc_pu"] == pytest.approx(gaussian(gap=gap).auc)
+        assert summarize_prior(prior)[0].startswith("alpha  not identifiable")
         found = {notice.code for notice in prior.notices}
         assert "indistinguishable" in found
         assert ("reversed-scores" in found) == reverse

@@ -81,7 +81,7 @@ def test_the_readme_shows_what_run_prints(full_training, punoise, tmp_path, monk
     simulate, run = COMMANDS[:2]
     punoise(*shlex.split(simulate)[1:])
     printed = punoise(*shlex.split(run)[1:]).err
-    (shown,) = re.findall(r"```\n(punoise: a score.*?)```", README, re.DOTALL)
+    (shown,) = re.findall(r"```\n(punoise: learned a score.*?)```", README, re.DOTALL)
 
     def plain(text: str) -> str:
         return re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.2f}", text)

@@ -55,7 +55,7 @@ def test_sections_stand_in_the_order_of_their_weight():
         *("labels", "data", "provenance"),
     ]
     assert list(data_of(page)) == [
-        *("assumption", "scores-unlabeled", "scores-labeled", "roc"),
+        *("selection", "assumption", "scores-unlabeled", "scores-labeled", "roc"),
         *("likelihood-alpha-plus", "likelihood-beta-plus", "methods-alpha", "methods-beta"),
         *("calibration", "posterior-by-score", "posteriors"),
     ]
@@ -65,7 +65,7 @@ def test_the_answer_has_both_fractions_their_intervals_and_the_rows():
     prior = samples.prior(samples.sketch())
     answer = section(samples.page(), "answer")
     for value in (prior.alpha, *prior.alpha_ci, prior.beta, prior.beta_ci[0]):
-        assert f"{100 * value:.1f} %" in answer
+        assert f"{100 * value:.1f}%" in answer
     assert "1,000 unlabeled rows" in answer
     assert "300 labeled rows" in answer
 
@@ -77,41 +77,55 @@ def assuming(**settings) -> Prior:
     return estimate_prior(samples.sketch(), "auto", Settings(**settings))
 
 
-def certainty(prior: Prior) -> list[str]:
-    """The lines on certainty in the answer section."""
+def certainty(prior: Prior) -> dict[str, str]:
+    """The lines on certainty in the answer section, by their first words."""
     page = render(content_of(samples.sketch(), prior))
     answer = page.split('<section id="answer"')[1].split("</section>")[0]
-    return [Outline(item).text for item in re.findall(r"<li>(.*?)</li>", answer)]
+    lines = [Outline(item).text for item in re.findall(r"<li>(.*?)</li>", answer)]
+    return dict(line.split(": ", 1) for line in lines)
 
 
-def test_the_answer_says_what_is_certain_what_is_likely_and_what_would_narrow_it():
+def test_the_answer_says_what_the_limits_are_and_what_they_assume():
     prior = samples.prior(samples.sketch())
-    certain, likely, narrower = certainty(prior)
-    assert f"{100 * prior.alpha_max:.1f} %" in certain
-    assert f"{100 * prior.beta_min:.1f} %" in certain
-    assert "at least 30 %" in likely
-    assert re.search(r"α is in \[\d+\.\d %, \d+\.\d %\]", narrower)
-    assert re.search(r"α ± \d+ %", narrower)
+    lines = certainty(prior)
+    assert f"α <= {100 * prior.alpha_max:.1f}%" in lines["Limit"]
+    assert f"β >= {100 * prior.beta_min:.1f}%" in lines["Limit"]
+    assert "the data cannot show this; if not, α is too low" in lines["Assumed"]
+    assert f"up to {100 * dict(prior.alpha_max_by_selection)[2]:.1f}%" in lines["Selection bias"]
+    assert "at least 30 %" in lines["Likely"]
+
+
+def test_the_report_opens_with_whether_it_can_be_used():
+    """Nothing there says that all is well: labels may be selected, which no check finds."""
+    prior = samples.prior(samples.sketch())
+    for representative, said in (
+        ("assumed", "not checked Your call"),
+        ("checked", "Verified rows do not contradict"),
+        ("contradicted", "Verified rows contradict"),
+    ):
+        known = replace(prior, representative=representative, notices=())
+        page = render(content_of(samples.sketch(), known))
+        answer = section(page, "answer")
+        assert answer.index("Can I use this?") < answer.index("unlabeled rows")
+        assert f"AUC {prior.auc:.3f}" in answer
+        assert f"{100 * (prior.alpha_ci[1] - prior.alpha_ci[0]):.1f} percentage points" in answer
+        assert said in answer
+        unchecked = "whether the labeled positives are representative" in section(page, "warnings")
+        assert unchecked == (representative == "assumed")
+        assert 'class="good"' not in page
 
 
 def test_likely_is_what_the_stated_knowledge_makes_it():
-    both = certainty(assuming(alpha_between=(0.2, 0.4)))[1]
-    assert "between 20.0 % and 40.0 %" in both
+    both = certainty(assuming(alpha_between=(0.2, 0.4)))["Likely"]
+    assert "between 20.0% and 40.0%" in both
     assert "at least 30 %" in both
-    assert "assume nothing" in certainty(assuming(purity=0.0))[1]
-    against = certainty(assuming(alpha_between=(0.8, 0.9)))[1]
-    assert "contradict" in against
-    assert "α is between" not in against
-    assert "sampling error only" in certainty(samples.prior(samples.sketch(), "msgmm"))[1]
-
-
-def test_scores_without_information_make_nothing_certain_or_likely():
-    rng = np.random.default_rng(3)
-    alike = Sketch.from_samples(rng.random(300), rng.random(1000))
-    page = render(content_of(alike, samples.prior(alike)))
-    assert 'id="assumption"' not in page
-    assert "Likely:" not in page
-    assert "Certain" not in page
+    assert "assume nothing" in certainty(assuming(purity=0.0))["Likely"]
+    against = certainty(assuming(alpha_between=(0.8, 0.9)))
+    assert "contradict" in against["Likely"]
+    assert "α is between" not in against["Likely"]
+    assert "α" not in against.get("Limit", ""), "it excludes the stated range"
+    by_others = certainty(samples.prior(samples.sketch(), "msgmm"))
+    assert "sampling error only" in by_others["Likely"]
 
 
 def test_the_chart_of_the_assumption_shows_the_interval_at_each_purity():
@@ -173,9 +187,7 @@ def test_there_is_no_chart_of_what_is_not_assumed_or_not_known():
         replace(prior, assumed=few),
         replace(prior, n_labeled=5),  # of other rows
     ):
-        page = render(content_of(found, known))
-        assert 'id="assumption"' not in page
-        assert "data-assumption" not in page
+        assert "assumption" not in data_of(render(content_of(found, known)))
 
 
 def test_the_whole_assumption_stands_in_the_provenance():
@@ -198,20 +210,20 @@ def test_a_lower_end_that_is_next_to_nothing_is_shown_as_nothing():
     assert "0.0049" not in page.split("</main>")[0]
     assert "0.49\u00a0%" not in page
     answer = section(page, "answer")
-    assert "0 % to 20.0 %" in answer
+    assert "0% to 20.0%" in answer
     assert "between 0 and 200" in answer
     assert "0.1000 [0, 0.2000]" in section(page, "methods")
     drawn = {row["label"]: row for row in data_of(page)["methods-alpha"]["datasets"]["rows"]}
     assert drawn["auto"]["low"] == 0
     other = replace(prior, alpha_ci=(0.0051, 0.2))
-    assert "0.51 % to" in section(render(content_of(samples.sketch(), other)), "answer")
+    assert "0.51% to" in section(render(content_of(samples.sketch(), other)), "answer")
 
 
 def test_a_narrow_interval_of_a_small_fraction_is_shown_as_it_is():
     prior = with_alpha(samples.prior(samples.sketch()), 0.0038, (0.0033, 0.0044))
-    assert any("0.0038 [0.0033, 0.0044]" in line for line in summarize_prior(prior))
+    assert any("0.38% [0.33%, 0.44%]" in line for line in summarize_prior(prior))
     answer = section(render(content_of(samples.sketch(), prior)), "answer")
-    assert "0.33 % to 0.44 %" in answer
+    assert "0.33% to 0.44%" in answer
     assert "about 4 positives, between 3 and 4" in answer
 
 
@@ -242,10 +254,10 @@ def test_a_warning_of_another_version_is_shown_all_the_same():
         (0.3, (0.05, 0.36), (0.85, 0.95), False),  # wider than the estimate
         (0.6, (0.3, 0.75), (0.85, 0.95), False),  # wider than 0.4
         (0.3, (0.25, 0.35), (0.5, 1.0), False),
-        (0.3, None, None, False),
+        (0.3, None, None, True),
     ],
 )
-def test_no_all_clear_with_wide_intervals(alpha, interval, beta_ci, calm):
+def test_wide_intervals_are_called_wide(alpha, interval, beta_ci, calm):
     prior = replace(
         samples.prior(samples.sketch()),
         alpha=alpha,
@@ -255,11 +267,8 @@ def test_no_all_clear_with_wide_intervals(alpha, interval, beta_ci, calm):
         notices=(),
     )
     page = render(content_of(samples.sketch(), prior))
-    assert ('class="good"' in page) == calm
-    assert "No warnings" in section(page, "warnings")
-    assert ("wide." in section(page, "answer")) == (not calm and interval is not None)
-    warned = render(content_of(samples.sketch(), replace(prior, notices=(Notice("few-rows", ""),))))
-    assert 'class="good"' not in warned
+    assert "No automatic check fired" in section(page, "warnings")
+    assert ("wide." in section(page, "answer")) == (not calm)
 
 
 # Charts
@@ -384,6 +393,9 @@ def test_odd_scores_make_a_page_all_the_same(scores, punoise, tmp_path):
     frame.assign(score=scores).to_csv(tmp_path / "s.csv", index=False)
     punoise("estimate-prior", "--scores", tmp_path / "s.csv", "--out", tmp_path / "p.json")
     arguments = ("--scores", tmp_path / "s.csv", "--prior", tmp_path / "p.json")
+    punoise("report", *arguments, "--out", tmp_path / "r.html", expect=4)  # they are alike
+    stated = samples.stated(samples.sketch(20, 40), 0.2, 0.9)
+    (tmp_path / "p.json").write_text(json.dumps(stated.to_json()))
     punoise("report", *arguments, "--out", tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
     assert "NaN" not in page.split("</main>")[0]
@@ -543,7 +555,7 @@ def test_equal_inputs_give_equal_bytes_for_any_threads_and_folder(punoise, table
 
 
 def test_run_writes_the_report_that_the_command_writes(punoise, tables, tmp_path):
-    options = ("--score-column", "a", "--lower-is-positive", "--na", "x y")
+    options = ("--score-column", "a", "--lower-is-positive", "--na", "x y", "--alpha", "0.2")
     punoise("run", *tables, *options, "--out-dir", tmp_path / "run", "--format", "tsv")
     run = tmp_path / "run"
     files = ("--scores", run / "scores.tsv", "--prior", run / "prior.json")
@@ -565,13 +577,13 @@ def test_posteriors_for_another_population_are_distinguished_from_those_of_the_r
     found, known = samples.sketch(), samples.prior(samples.sketch())
     pages = [render(content_of(found, known, target)) for target in (None, 0.05)]
     own, other = map(data_of, pages)
-    assert "5.0 % of the rows are positive" in section(pages[1], "answer")
+    assert "5.0% of the rows are positive" in section(pages[1], "answer")
     assert "another population" not in Outline(pages[0]).text
     about_posteriors = {"posterior-by-score", "posteriors"}
     for name in own:  # the others are about the rows, for any population
         assert (own[name] == other[name]) == (name not in about_posteriors)
     for name in about_posteriors:
-        assert "in a population with 5.0\u00a0% positives" in other[name]["description"]
+        assert "in a population with 5.0% positives" in other[name]["description"]
 
 
 def test_the_charts_show_what_the_posterior_table_holds(punoise, scores, tmp_path):
@@ -820,9 +832,9 @@ def test_a_terminal_gets_a_histogram_and_a_file_does_not(punoise, scores, tmp_pa
     seen = on_terminal(command)
     assert re.search(r"unlabeled  .*[▁-█]", seen)
     assert re.search(r"labeled    .*█", seen)
-    assert "alpha  0." in seen
+    assert re.search(r"alpha  \d+\.\d+% \[", seen)
     assert str(tmp_path / "p.json") in seen
     plain = punoise(*command).err
     assert not re.search("[▁-█]", plain)
-    assert "alpha  0." in plain
+    assert "alpha  26.5%" in plain
     assert "█" not in on_terminal([*command, "--quiet"])

@@ -95,8 +95,8 @@ def test_the_command_warns_and_answers_with_it(punoise, tmp_path):
     for prior in by_method.values():
         assert "labels-not-typical" in [warning["code"] for warning in prior["warnings"]]
     answer = by_method["subclasses"]
-    assert answer["alpha_max"] is None  # which labels that are not typical would refute
-    assert answer["beta_min"] is not None
+    for limit in ("alpha_max", "beta_min", "representative"):  # none of which it assumes
+        assert answer[limit] is None
     assert "refuted-by-auc" not in [warning["code"] for warning in answer["warnings"]]
     alphas = [by_method[method]["alpha"] for method in ("all", "subclasses")]
     assert alphas[0] < ALPHA / 2 < alphas[1]

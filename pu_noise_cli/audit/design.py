@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shlex
 from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError, option
 from ..numerics import FloatArray, IntArray
 from ..posterior.calibration import Calibration
-from ..prior.document import Part, Prior
+from ..prior.document import TERMINAL, Part, Prior, Wording, advice
 from ..score.scores import score_chunks
 from ..score.sketch import Sketch
 from ..score.training import priorities
@@ -35,7 +36,8 @@ from .verdicts import (
 )
 
 SALT = 7_919  # added to the seed, which also draws the rows that a model is trained on
-SAMPLE_SIZES = (50, 100, 200)  # verdicts for which the expected width of the interval is shown
+ADVISED = 100  # verdicts, in the advice to verify some
+SAMPLE_SIZES = (50, ADVISED, 200)  # verdicts for which the expected width of the interval is shown
 TOP_SIZES = (10, 20, 50)  # the same at the top
 YES, NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
 SUM_TOLERANCE = 0.01  # of a sum of weights, which may have been rounded
@@ -108,6 +110,24 @@ def _design(posterior: FloatArray, counts: IntArray) -> Design:
     rows = np.bincount(stratum, counts, len(due)).astype(np.int64)
     positive = np.bincount(stratum, counts * posterior, len(due)) / rows
     return Design(posterior, stratum, due, rows, positive.clip(0, 1))
+
+
+def next_steps(
+    prior: Prior, calibration: Calibration, command: str, words: Wording = TERMINAL
+) -> list[str]:
+    """What would narrow the interval of α enough to be worth it; `command` draws an audit."""
+    if prior.alpha_ci is None or prior.assumed is None:
+        return []
+    width = designs(calibration)[0].expected_widths(calibration, prior)[ADVISED]
+    return advice(prior, ADVISED, width, command, words)
+
+
+def audit_command(scores: str, prior: str) -> str:
+    """The command that draws rows to verify."""
+    files = {"scores": scores, "prior": prior, "out": "audit.tsv"}
+    return " ".join(
+        ["punoise audit", *(f"{option(name)} {shlex.quote(file)}" for name, file in files.items())]
+    )
 
 
 class DrawnRow(NamedTuple):

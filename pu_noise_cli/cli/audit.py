@@ -59,11 +59,14 @@ def audit(options: Options, console: Console) -> None:
     for name, rows, design in zip(("alpha", "beta"), wanted, by_set, strict=True):
         if rows:
             widths = design.expected_widths(calibration, prior).items()
-            expected = ", ".join(f"{width:.3f} after {n}" for n, width in widths)
-            if design.top and prior.audit is None and prior.alpha_ci is not None:
-                expected = f"{prior.alpha_ci[1] - prior.alpha_ci[0]:.3f} now, {expected}"
+            expected = ", ".join(f"{100 * width:.1f} after {n}" for n, width in widths)
+            interval = getattr(prior, f"{name}_ci")
+            now = f" (now {100 * (interval[1] - interval[0]):.1f})" if interval else ""
             where = " at the top" if design.top else ""
-            console.say(f"width  of the interval of {name}: {expected} rows verified{where}")
+            console.say(
+                f"width  expected of the interval of {name}, in percentage points: {expected} "
+                f"verdicts{where}{now}"
+            )
     console.conclude(calibration.notices)
 
 

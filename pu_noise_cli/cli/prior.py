@@ -36,7 +36,7 @@ def estimate_prior(options: Options, console: Console) -> None:
         with options.engine(console) as engine:
             scored = _read(options, engine, console)
             prior = pipeline.estimate(scored, settings, engine, options.verdicts)
-            if options.by is not None:
+            if options.by is not None and prior.alpha is not None:
                 calibration = pipeline.calibrate_scores(scored, prior)
                 groups = pipeline.estimate_groups(scored, calibration, options.by, engine)
     except (InputError, EstimationError) as error:
@@ -49,6 +49,9 @@ def estimate_prior(options: Options, console: Console) -> None:
         return
     write_json(options.out, prior.to_json())
     console.print_prior(prior, scored.sketch)
+    if prior.alpha is not None and scored.matches is None:
+        scores, out = options.scores or "SCORES", "PRIOR" if options.out == "-" else options.out
+        console.print_next(prior, pipeline.calibrate_scores(scored, prior), scores, out)
     if groups is not None:
         groups.write(options.groups_out)
         console.print_groups(groups)

@@ -25,13 +25,14 @@ from ..errors import (
     option,
     printable,
 )
-from ..notices import Notice
+from ..notices import Notice, kinds
 
 if TYPE_CHECKING:
     from click._termui_impl import ProgressBar
 
     from ..evidence.thresholds import Thresholds
     from ..pipeline import Posteriors, ScoredRows
+    from ..posterior.calibration import Calibration
     from ..posterior.groups import Groups
     from ..posterior.table import PosteriorRows
     from ..prior.document import Prior
@@ -175,8 +176,11 @@ class Console:
             self.say(text)
 
     def warn(self, notices: Iterable[Notice]) -> None:
-        for notice in notices:
+        known = kinds()
+        for notice in dict.fromkeys(notices):
             self.say(f"punoise: warning: {notice.message} [{notice.code}]")
+            if notice.code in known:
+                self.say(f"         {known[notice.code].remedy}")
 
     def check_strict(self, notices: Iterable[Notice]) -> None:
         """Stop at any warning, if the user asked for that."""
@@ -241,7 +245,7 @@ class Console:
         """How the score came about."""
         columns = [column.name for column in trained.model.encoding.columns]
         if trained.learned:
-            self.say(f"punoise: a score was learned from {len(columns)} columns")
+            self.say(f"punoise: learned a score from {len(columns)} columns")
         else:
             self.say(f"punoise: column {columns[0]!r} is used as the score")
 
@@ -259,6 +263,13 @@ class Console:
             blocks = BLOCKS if "utf" in encoding.lower() else PLAIN_BLOCKS
             for line in histogram_lines(sketch, blocks):
                 self.say(line)
+
+    def print_next(self, prior: Prior, calibration: Calibration, scores: str, file: str) -> None:
+        """What would narrow the interval of alpha, with the command to type."""
+        from ..audit.design import audit_command, next_steps
+
+        for step in next_steps(prior, calibration, audit_command(scores, file)):
+            self.say(f"next   {step}")
 
     def print_thresholds(self, thresholds: Thresholds) -> None:
         """The score at which each level of evidence begins."""
@@ -298,10 +309,12 @@ class Console:
 
     def print_groups(self, groups: Groups) -> None:
         """How many groups there are, and the range of their alpha."""
+        from ..prior.document import percent
+
         alpha = groups.shares.alpha[1:] if len(groups.names) > 1 else groups.shares.alpha
         self.say(
-            f"groups {len(groups.names) - 1} by {groups.by}, with alpha from {alpha.min():.4f} to "
-            f"{alpha.max():.4f}; of all unlabeled rows {groups.alpha:.4f}"
+            f"groups {len(groups.names) - 1} by {groups.by}, with alpha from "
+            f"{percent(alpha.min())} to {percent(alpha.max())}"
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -62,6 +63,7 @@ def report(options: Options, console: Console) -> None:
 def _sample(options: Options, prior_file: str, engine: Engine) -> tuple[Page, tuple[Notice, ...]]:
     """The report of one sample, from its files."""
     from .. import pipeline
+    from ..audit.design import audit_command
     from ..posterior.table import DoubtfulRows
     from ..prior.document import read_prior
     from ..score.scores import open_scores, score_chunks
@@ -86,7 +88,10 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> tuple[Page, tu
     documents = [name for name in (prior_file, options.provenance) if name is not None]
     sources += map(_digested, documents)
     target = wanted.target_alpha
-    page = pipeline.sample_report(prior, found, target, doubtful, made_of, sources)
+    command = audit_command(
+        *(os.path.basename(name.rstrip("/")) for name in (options.scores, prior_file))
+    )
+    page = pipeline.sample_report(prior, found, target, doubtful, made_of, sources, command)
     return page, found.notices
 
 

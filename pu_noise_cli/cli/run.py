@@ -72,9 +72,15 @@ def _write_failure(settings: RunSettings, error: PunoiseError, out_dir: str) -> 
 
 def _print(result: RunResult, out_dir: str, console: Console) -> None:
     """The results in a few lines."""
-    sketch, found = result.scored.sketch, result.posteriors
+    sketch, found, prior = result.scored.sketch, result.posteriors, result.prior
     console.print_score(result.scored)
-    console.print_prior(result.prior, sketch)
+    console.print_prior(prior, sketch)
+    if found is None:
+        console.say(f"files  {', '.join(result.files)} in {out_dir}: no posteriors without alpha")
+        return
+    scores = next(name for name in result.files if name.startswith("scores"))
+    files = (os.path.join(out_dir, name) for name in (scores, "prior.json"))
+    console.print_next(prior, found.calibration, *files)
     if sketch.n_unlabeled and found.by_group is None:  # groups have posteriors of their own
         likely = sketch.unlabeled[found.columns["posterior"] >= 0.5].sum()
         console.say(f"calls  {likely} unlabeled rows have a posterior of at least 0.5")

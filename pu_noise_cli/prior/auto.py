@@ -313,6 +313,7 @@ def assumptions(
     """The prior of an estimation, in words and numbers."""
     excess = "above 1 - alpha" if labeled_class == "negative" else "at least 0.05 above alpha"
     words = [
+        f"labeled {labeled_class}s are representative of all {labeled_class}s",
         "alpha is likely as (1 - alpha)^2, or (1 in 3) spread evenly over orders of magnitude from "
         "0.0005 to 0.3",
         f"beta is 1 (3 in 10), 0.9 to 1 (3 in 10), or 0.5 to 1, rarely less, and {excess}"

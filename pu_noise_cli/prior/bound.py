@@ -66,32 +66,75 @@ LOOKS = 100  # thresholds, at even steps of the logarithm of that fraction
 ROOT = 2.7
 
 
+FACTORS = (1.0, 1.5, 2.0, 3.0, 5.0)  # by which rates of labeling may differ from their mean
+WIDER_ROOT = 3.0  # with two bounds at each threshold, where labels are not representative
+SPLITS = np.sin(np.linspace(0, np.pi / 2, 17))  # of the root between two samples
+BELOW = 0.001  # of the labeled rows are below the last threshold but one
+
+
 def limits(sketch: Sketch) -> tuple[float, float]:
-    """An upper limit of α and a lower limit of β, each true in at least 95% of samples."""
+    """An upper limit of α and a lower limit of β, each true in at least 95% of samples.
+
+    Both need labeled positives that are representative of all positives.
+    """
     alpha_max = _upper_limit(sketch.unlabeled[::-1], sketch.labeled[::-1])
     return alpha_max, 1 - _upper_limit(sketch.labeled, sketch.unlabeled)
 
 
-def _upper_limit(mixture: IntArray, component: IntArray) -> float:
+def limits_by_selection(
+    sketch: Sketch, factors: tuple[float, ...] = FACTORS
+) -> tuple[tuple[float, float], ...]:
+    """The upper limit of α if positives are labeled at unequal rates, for increasing factors.
+
+    The first factor is 1, at which the limit is that of `limits`.
+
+    If rates differ from their mean by at most a factor Γ, then f1 = w g with 1/Γ ≤ w ≤ Γ and an
+    integral of 1. Of f1, at least max(1 - Γ(1-G), G/Γ) is above a threshold that a part G of the
+    labeled rows is above, so α is at most the unlabeled rows' part divided by that. This also
+    holds if labels are wrong: min(Γg, f/α) ≥ β f1 + (1-β) f0 wherever β ≥ α.
+    """
+    unlabeled, labeled = sketch.unlabeled[::-1], sketch.labeled[::-1]
+    n_labeled, wider = sketch.n_labeled, _upper_limit(unlabeled, labeled, WIDER_ROOT)
+    below = BELOW ** np.linspace(0, 1, LOOKS)
+    looks = n_labeled * (1 - np.concatenate([below, [0.0]]))
+    ends = np.unique(np.searchsorted(np.cumsum(labeled), looks - 1e-6))
+    seen, others = np.cumsum(labeled)[ends] / n_labeled, np.cumsum(unlabeled)[ends]
+    missed = 1 - others / sketch.n_unlabeled
+    # the least part of g and the greatest of f above each threshold, at each split of the root
+    least = _min_chance(seen[:, None], n_labeled, WIDER_ROOT * SPLITS)
+    greatest = 1 - _min_chance(missed[:, None], sketch.n_unlabeled, WIDER_ROOT * SPLITS[::-1])
+    found = [_upper_limit(unlabeled, labeled)]
+    for factor in factors[1:]:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = greatest / np.maximum(1 - factor * (1 - least), 0.0)
+        highest = min(factor * wider, float(ratio.max(axis=1).min()), 1.0)
+        found.append(max(highest, found[-1]))
+    return tuple(zip(factors, found, strict=True))
+
+
+def _upper_limit(mixture: IntArray, component: IntArray, root: float = ROOT) -> float:
     """The upper limit of the component's fraction in the mixture; counts as in `best_bins`."""
     n_mixture, n_component = int(mixture.sum()), int(component.sum())
     looks = n_component * FIRST ** np.linspace(1, 0, LOOKS)
     ends = np.unique(np.searchsorted(np.cumsum(component), looks - 1e-6))
     seen, others = np.cumsum(component)[ends], np.cumsum(mixture)[ends]
-    chance = _min_chance(seen / (seen + others), (seen + others).astype(np.float64))
+    chance = _min_chance(seen / (seen + others), (seen + others).astype(np.float64), root)
     return float(np.minimum((n_component / n_mixture) * (1 / chance - 1), 1.0).min())
 
 
-def _min_chance(fraction: FloatArray, n: FloatArray) -> FloatArray:
+def _min_chance(
+    fraction: FloatArray, n: FloatArray | float, root: FloatArray | float
+) -> FloatArray:
     """The lowest probability that such a fraction of n trials does not refute, by bisection."""
-    low, high = np.zeros_like(fraction), fraction
+    shape = np.broadcast_shapes(fraction.shape, np.shape(root))
+    low, high = np.zeros(shape), np.broadcast_to(fraction, shape)
     for _ in range(40):
         chance = (low + high) / 2
         with np.errstate(divide="ignore", invalid="ignore"):
             other = np.where(
                 fraction < 1, (1 - fraction) * np.log((1 - fraction) / (1 - chance)), 0.0
             )
-            too_large = 2 * n * (fraction * np.log(fraction / chance) + other) > ROOT**2
+            too_large = 2 * n * (fraction * np.log(fraction / chance) + other) > np.square(root)
         low, high = np.where(too_large, chance, low), np.where(too_large, high, chance)
     return np.asarray(high)
 

@@ -15,6 +15,7 @@ from ..score.sketch import Sketch
 from ..tables.columns import isolated_value, tied_at_top
 from ..tables.rows import LABELED, NEGATIVE, UNLABELED
 from .base import Estimate
+from .document import percent, show_interval
 
 TOPS = (0.1, 0.05)  # fractions of the labeled rows that count as the top
 RARER = 3.5  # standard errors by which labeled rows are rarer at the top
@@ -59,12 +60,13 @@ class Case:
         return self.auc >= 0.5 + 3 * self.auc_error
 
 
-_CHECKS: list[tuple[str, Check]] = []
+_CHECKS: list[tuple[str, Check, bool]] = []
 
 
-def diagnose(case: Case) -> tuple[Notice, ...]:
-    """The warnings that are due."""
-    messages = ((code, check(case)) for code, check in _CHECKS)
+def diagnose(case: Case, identifiable: bool = True) -> tuple[Notice, ...]:
+    """The warnings that are due; only those about the scores if there is no estimate."""
+    checks = [(code, check) for code, check, of_scores in _CHECKS if identifiable or of_scores]
+    messages = ((code, check(case)) for code, check in checks)
     due = (Notice(code, message) for code, message in messages if message is not None)
     return (*missing_scores(case.sketch.missing), *due)
 
@@ -83,9 +85,9 @@ def missing_scores(rows: int) -> tuple[Notice, ...]:
     return (Notice("missing-scores", message),)
 
 
-def _check(code: str) -> Callable[[Check], Check]:
+def _check(code: str, of_scores: bool = True) -> Callable[[Check], Check]:
     def enter(check: Check) -> Check:
-        _CHECKS.append((code, check))
+        _CHECKS.append((code, check, of_scores))
         return check
 
     return enter
@@ -196,64 +198,61 @@ def _rarer_at_the_top(counts: IntArray) -> tuple[float, float] | None:
     return None
 
 
-@_check("alpha-near-zero")
+@_check("alpha-near-zero", of_scores=False)
 def _alpha_near_zero(case: Case) -> str | None:
     alpha = case.shown.alpha
-    return f"alpha {alpha:.4f} is close to 0: hardly any positives" if alpha < 0.01 else None
+    return f"alpha {percent(alpha)} is close to 0: hardly any positives" if alpha < 0.01 else None
 
 
-@_check("alpha-near-one")
+@_check("alpha-near-one", of_scores=False)
 def _alpha_near_one(case: Case) -> str | None:
     alpha = case.shown.alpha
-    return f"alpha {alpha:.4f} is close to 1: hardly any negatives" if alpha > 0.99 else None
+    return f"alpha {percent(alpha)} is close to 1: hardly any negatives" if alpha > 0.99 else None
 
 
-@_check("beta-not-above-alpha")
+@_check("beta-not-above-alpha", of_scores=False)
 def _beta_not_above_alpha(case: Case) -> str | None:
     alpha, beta = case.estimate.alpha, case.estimate.beta
     if beta - alpha >= 0.05:
         return None
     return (
-        f"labeled rows contain hardly more {case.sketch.labeled_class}s ({beta:.3f}) than "
-        f"unlabeled rows ({alpha:.3f})"
+        f"labeled rows contain hardly more {case.sketch.labeled_class}s ({percent(beta)}) "
+        f"than unlabeled rows ({percent(alpha)})"
     )
 
 
-@_check("refuted-by-auc")
+@_check("refuted-by-auc", of_scores=False)
 def _refuted_by_auc(case: Case) -> str | None:
     alpha, beta, auc = case.estimate.alpha, case.estimate.beta, case.sketch.auc
     max_auc = (1 + beta - alpha) / 2
     if auc - 3 * case.auc_error <= max_auc or not case.estimate.representative:
         return None
     return (
-        f"alpha {case.shown.alpha:.3f} and beta {beta:.3f} are impossible: they allow an AUC of at "
-        f"most {max_auc:.3f}, but the AUC is {auc:.3f}"
+        f"alpha {percent(case.shown.alpha)} and beta {percent(beta)} are impossible: they allow an "
+        f"AUC of at most {max_auc:.3f}, but the AUC is {auc:.3f}"
     )
 
 
-@_check("estimate-at-interval-edge")
+@_check("estimate-at-interval-edge", of_scores=False)
 def _estimate_at_interval_edge(case: Case) -> str | None:
     alpha = case.shown.alpha
     low, high = case.shown.alpha_ci or (alpha, alpha)
     if low == high or alpha not in (low, high):
         return None
-    return f"alpha {alpha:.4f} is an end of its interval [{low:.4f}, {high:.4f}]"
+    return f"alpha {percent(alpha)} is an end of its interval {show_interval((low, high))}"
 
 
-@_check("wide-interval")
+@_check("wide-interval", of_scores=False)
 def _wide_interval(case: Case) -> str | None:
     alpha = case.shown.alpha
     low, high = case.shown.alpha_ci or (alpha, alpha)
     if high - low <= min(alpha, 0.4):
         return None
-    width = f"alpha itself ({alpha:.3f})" if alpha < 0.4 else "0.4"
-    return (
-        f"the interval of alpha, {low:.3f} to {high:.3f}, is wider than {width}; "
-        "report the interval, not the estimate"
-    )
+    width = f"alpha itself ({percent(alpha)})" if alpha < 0.4 else "40 percentage points"
+    return f"the interval of alpha, {show_interval((low, high))}, is wider than {width}"
 
 
-@_check("methods-disagree")
+@_check("methods-disagree", of_scores=False)
 def _methods_disagree(case: Case) -> str | None:
     low, high = case.estimate.alpha_ci or (0.0, 1.0)
     others = [
@@ -267,8 +266,8 @@ def _methods_disagree(case: Case) -> str | None:
         return None
     low, high = case.shown.alpha_ci or (0.0, 1.0)
     return (
-        f"the intervals of {', '.join(others)} do not overlap that of alpha, {low:.3f} to "
-        f"{high:.3f}"
+        f"the intervals of {', '.join(others)} do not overlap that of alpha, "
+        f"{show_interval((low, high))}"
     )
 
 

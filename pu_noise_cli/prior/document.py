@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,9 +27,10 @@ CI_LEVEL = 0.95
 STATED = "stated"  # the method of a prior whose α and β are the user's own
 MISCALIBRATED = 0.01  # verdicts less probable than this contradict the posteriors
 DRAWS = 100  # pairs of α and β drawn from the intervals of a document without draws
+ALIKE = "indistinguishable"  # the warning of labeled and unlabeled rows that score alike
 MAX_METHODS = 50  # far more than exist: a document from elsewhere must not fill a page
 
-
+Factor = Annotated[float, Meta(ge=1, le=1e300)]
 # unlabeled rows at the top score like the top fifth of the labeled rows
 Part = Literal["unlabeled", "labeled", "top"]
 
@@ -124,12 +124,20 @@ class Prior(
     beta_plus
         largest fraction of the unlabeled distribution within the labeled one
     alpha_max
-        upper 95% limit of alpha that holds however much the classes overlap; null for `subclasses`,
-        as it needs representative labels
+        upper 95% limit of alpha that holds however much the classes overlap, if labeled positives
+        are representative; null for `subclasses`, and where it would exclude part of alpha_ci
+    alpha_max_by_selection
+        pairs of a factor and the upper 95% limit of alpha if the rate at which positives are
+        labeled differs from its mean by at most that factor, as far as they include alpha_ci; null
+        if the labeled rows are negatives, and if verified rows give alpha
     alpha_min
         lower limit of alpha instead, if the labeled rows are negatives
     beta_min
-        lower 95% limit of beta that holds however much the classes overlap
+        lower 95% limit of beta, as alpha_max; null where it would exclude part of beta_ci, and if
+        beta is known
+    representative
+        whether labeled rows are representative of their class: `assumed`, or `checked` or
+        `contradicted` by verified rows; null where alpha does not depend on it
     alpha_ci_sampling
         what alpha_ci would be if the overlap of the classes were known
     assumed
@@ -174,8 +182,10 @@ class Prior(
     alpha_plus: Fraction | None = None
     beta_plus: Fraction | None = None
     alpha_max: Fraction | None = None
+    alpha_max_by_selection: tuple[tuple[Factor, Fraction], ...] | None = None
     alpha_min: Fraction | None = None
     beta_min: Fraction | None = None
+    representative: Literal["assumed", "checked", "contradicted"] | None = None
     alpha_ci_sampling: Ends | None = None
     assumed: Assumptions | None = None
     audit: AuditResult | None = None
@@ -210,14 +220,21 @@ class Prior(
 
     @property
     def reason(self) -> str:
-        """Why estimation failed."""
-        return self.notices[0].message if self.notices else "no reason given"
+        """Why there is no estimate."""
+        reasons = [notice.message for notice in self.notices if notice.code == ALIKE]
+        reasons += [notice.message for notice in self.notices]
+        return reasons[0] if reasons else "no reason given"
 
     def sample_name(self, file: str) -> str:
         """The name of the sample, or else of the file: results/liver/prior.json is 'liver'."""
         path = PurePath(file)
         stem = path.name.split(".json")[0]
         return self.sample or (path.parent.name if stem == "prior" else "") or stem
+
+    @property
+    def selection_limit(self) -> float | None:
+        """The upper limit of α if positives are labeled at rates up to twice their mean."""
+        return dict(self.alpha_max_by_selection or ()).get(TWICE)
 
     def with_remark(self, remark: str) -> Prior:
         """A failed prior with a remark appended to its reason."""
@@ -341,16 +358,24 @@ def _draw_from_intervals(prior: Prior) -> list[tuple[float, float]]:
 
 # ---- In words, for the terminal and the report
 
-VERIFIED_ROWS = 100  # rows to verify by hand, in the advice
 CLEAN_BETA = 0.9  # a β to know beforehand, in the advice
 MIN_DRAWS = 20  # with such a β, for an interval of α
+NARROWER = 0.75  # of the width of an interval: what leaves more of it is not worth a step
+ASKED_PURITY, ASKED_ROWS = 0.3, 20  # of the question on which answers often turn
+RARE = 0.05  # a fraction of positives below which fields call them rare
+TWICE = 2.0  # the factor between rates of labeling that a sentence is about
 LITTLE = 0.005  # a fraction below which a lower end, or an assumption, is as good as none...
 FAR_BELOW = 0.1  # ... but a lower end only if it is below this part of the upper one
 
 
-def decimals(fraction: float, digits: int) -> str:
-    """A fraction as the terminal shows it."""
-    return f"{fraction:.{digits}f}"
+def percent(fraction: float) -> str:
+    """A fraction for readers: 18.5%, with two decimals where it is nearly 0 or 1."""
+    value = 100 * fraction
+    edge = min(value, 100 - value)
+    if 0 < edge < 0.005:
+        return f"{value:.1g}%" if value < 50 else ">99.99%"
+    decimals = 0 if edge == 0 else 2 if edge < 1 else 1
+    return f"{value:.{decimals}f}%"
 
 
 class Wording(NamedTuple):
@@ -358,26 +383,31 @@ class Wording(NamedTuple):
 
     alpha: str
     beta: str
-    show: Callable[[float, int], str]
+    show: Callable[[float, int], str] = lambda fraction, _: percent(fraction)
 
 
-TERMINAL = Wording("alpha", "beta", decimals)
+TERMINAL = Wording("alpha", "beta")
 
 
 def summarize_prior(prior: Prior) -> list[str]:
     """The answer in a few lines of text; with several methods, also a small table."""
     if prior.alpha is None or prior.beta is None:
-        return ["alpha  not estimated", "beta   not estimated"]
-    rows = "rows of the population" if prior.n_unlabeled == 0 else "unlabeled rows"
+        return [f"alpha  {no_estimate(prior)}", "beta   not estimated"]
+    rows = "unlabeled rows" if prior.n_unlabeled else "rows of the population"
+    about_alpha = "stated" if prior.method == STATED else _about(prior.alpha, prior.n_unlabeled)
+    about_beta = fixed_beta(prior) or _about(prior.beta, prior.n_labeled)
     lines = [
-        f"alpha  {with_interval(prior.alpha, prior.alpha_ci)}  of the {rows} are positive",
-        f"beta   {with_interval(prior.beta, prior.beta_ci)}  of the labeled rows are "
-        f"{prior.labeled_class}",
+        f"alpha  {with_interval(prior.alpha, prior.alpha_ci)}  of the {rows} are positive "
+        f"({about_alpha})",
+        f"beta   {with_interval(prior.beta, prior.beta_ci)}  of the labels are correct "
+        f"({about_beta})",
         *(f"{name:<7}{text}" for name, text in certainty(prior).items()),
     ]
     if prior.auc_pu is not None:
-        auc = "" if prior.auc is None else f", {prior.auc:.3f} positives against negatives"
-        lines.append(f"AUC    {prior.auc_pu:.3f} labeled against unlabeled{auc}")
+        auc = f"AUC    {prior.auc_pu:.3f} labeled vs. unlabeled rows"
+        if prior.auc is not None:
+            auc += f"; {prior.auc:.3f} positives vs. negatives (corrected)"
+        lines.append(auc)
     negatives = f", {prior.n_negatives} known negatives" if prior.n_negatives else ""
     lines.append(f"rows   {prior.n_labeled} labeled, {prior.n_unlabeled} unlabeled{negatives}")
     if len(prior.estimates) > 1:
@@ -390,28 +420,71 @@ def summarize_prior(prior: Prior) -> list[str]:
     return lines
 
 
+def no_estimate(prior: Prior) -> str:
+    """Why there is no α."""
+    alike = any(notice.code == ALIKE for notice in prior.notices)
+    return "not identifiable: labeled and unlabeled rows score alike" if alike else "not estimated"
+
+
+def fixed_beta(prior: Prior) -> str:
+    """What a β rests on that nobody estimated; empty for others."""
+    if prior.method == STATED:
+        is_default = prior.beta == 1
+        return f"assumed; set {option('beta')} if some are wrong" if is_default else "stated"
+    is_fixed = prior.beta_ci is not None and prior.beta_ci[0] == prior.beta_ci[1]
+    return "fixed" if is_fixed else ""
+
+
+def _about(fraction: float, rows: int | None) -> str:
+    return f"about {round(fraction * (rows or 0)):,}"
+
+
 def certainty(prior: Prior, words: Wording = TERMINAL) -> dict[str, str]:
-    """What is certain, what the intervals assume and what would narrow them, a line each."""
+    """The limits, what they and the intervals assume, and how much that matters, a line each."""
     lines = {
-        "sure": _limits(prior, words),
-        "seen": "" if prior.audit is None else _verdicts(prior.audit, prior.labeled_class),
+        "limit": _limits(prior, words),
+        "audit": "" if prior.audit is None else _verdicts(prior.audit, prior.labeled_class),
+        "assume": _representative(prior, words),
+        "bias": _selection(prior, words),
         "given": _assumptions(prior, words),
-        "next": "; ".join(_advice(prior, words)),
     }
     return {name: text for name, text in lines.items() if text}
 
 
 def _limits(prior: Prior, words: Wording) -> str:
-    """The limits of α and β, unless both allow everything."""
-    if prior.labeled_class == "negative":
-        limit, side, trivial = prior.alpha_min, "least", 0
-    else:
-        limit, side, trivial = prior.alpha_max, "most", 1
-    if limit is None or prior.beta_min is None or (limit == trivial and prior.beta_min == 0):
+    """The limits of α and β that exclude something."""
+    limits = [
+        f"{name} {sign} {words.show(limit, 3)}"
+        for name, sign, limit, trivial in (
+            (words.alpha, "<=", prior.alpha_max, 1),
+            (words.alpha, ">=", prior.alpha_min, 0),
+            (words.beta, ">=", prior.beta_min, 0),
+        )
+        if limit is not None and limit != trivial
+    ]
+    if not limits:
+        return ""
+    return f"{' and '.join(limits)} (95% confidence), however much the classes overlap"
+
+
+def _representative(prior: Prior, words: Wording) -> str:
+    """The assumption behind limits and intervals that the data cannot confirm."""
+    if prior.representative != "assumed":
+        return ""
+    off = "high" if prior.labeled_class == "negative" else "low"
+    return (
+        f"labeled {prior.labeled_class}s are representative of all {prior.labeled_class}s (the "
+        f"data cannot show this; if not, {words.alpha} is too {off})"
+    )
+
+
+def _selection(prior: Prior, words: Wording) -> str:
+    """How much the assumption matters."""
+    if prior.selection_limit is None or prior.representative != "assumed":
         return ""
     return (
-        f"{words.alpha} is at {side} {words.show(limit, 3)} and {words.beta} at least "
-        f"{words.show(prior.beta_min, 3)}, however the classes overlap"
+        "if kinds of positives were labeled at half to twice the average rate, "
+        f"{words.alpha} can be up to {words.show(prior.selection_limit, 3)}"
     )
 
 
@@ -424,9 +497,11 @@ def _verdicts(audit: AuditResult, labeled_class: LabeledClass) -> str:
         if verdicts := sum(stratum.verdicts for stratum in strata):
             positive = sum(stratum.positive for stratum in strata)
             expected = sum(stratum.expected for stratum in strata)
-            counts.append(f"{positive} of {verdicts} {name} rows ({expected:.1f} expected)")
-    agree = "agree with" if audit.calibration_p >= MISCALIBRATED else "contradict"
-    return f"positive are {' and '.join(counts)} that were verified, which {agree} the posteriors"
+            counts.append(
+                f"{positive} of {verdicts} verified {name} rows ({expected:.1f} expected)"
+            )
+    agree = "consistent with" if audit.calibration_p >= MISCALIBRATED else "contradicting"
+    return f"{' and '.join(counts)} are positive: {agree} the posteriors"
 
 
 def _assumptions(prior: Prior, words: Wording) -> str:
@@ -456,42 +531,78 @@ def is_contradicted(prior: Prior) -> bool:
     return any(notice.code == "assumption-contradicted" for notice in prior.notices)
 
 
-def _advice(prior: Prior, words: Wording) -> list[str]:
-    """What would narrow the interval of α."""
-    if prior.alpha is None or prior.assumed is None:
+def advice(
+    prior: Prior, verdicts: int, width: float, command: str, words: Wording = TERMINAL
+) -> list[str]:
+    """The steps that would narrow the interval of α by a quarter or more, and how to take them.
+
+    Parameters
+    ----------
+    verdicts, width
+        The expected width of the interval after so many rows are verified.
+    command
+        What draws the rows to verify.
+    """
+    if prior.alpha_ci is None or prior.assumed is None:
         return []
-    advice = []
+    worthwhile = NARROWER * (prior.alpha_ci[1] - prior.alpha_ci[0])
+    steps = _purity_steps(prior, worthwhile, command, words)
+    if width <= worthwhile:
+        points = f"{50 * width:.0f}" if width >= 0.02 else f"{50 * width:.1f}"
+        steps.append(f"verify {verdicts} rows to get about ±{points} percentage points: {command}")
     draws = prior.draws or ()
     clean = [alpha for alpha, beta in draws if beta >= CLEAN_BETA]
     if MIN_DRAWS < len(clean) < len(draws):
         low, high = (float(end) for end in np.quantile(clean, [0.025, 0.975]))
-        advice.append(
-            f"if {words.beta} is at least {words.show(CLEAN_BETA, 1)}, {words.alpha} is in "
-            f"[{_show_low((low, high), words.show)}, {words.show(high, 4)}]"
+        if high - low <= worthwhile:
+            steps.append(
+                f"if at least {words.show(CLEAN_BETA, 1)} of the labels are correct, {words.alpha} "
+                f"is in {show_interval((low, high))}: add {option('beta_between')} {CLEAN_BETA:g} 1"
+            )
+    return steps
+
+
+def _purity_steps(prior: Prior, worthwhile: float, command: str, words: Wording) -> list[str]:
+    """The question on which the answer turns, where it turns on how pure the top is."""
+    assumed = prior.assumed
+    if assumed is None or assumed.purity > 0:
+        return []
+    by_purity = {purity: (low, high) for purity, low, high in assumed.sensitivity}
+    interval = by_purity.get(ASKED_PURITY)
+    if interval is None or interval[1] - interval[0] > worthwhile:
+        return []
+    best = "lowest-scoring" if prior.labeled_class == "negative" else "best"
+    question = (
+        f"are at least 3 in 10 of the unlabeled rows that score like your {best} labeled ones "
+        f"{prior.labeled_class}? If so, {words.alpha} is in {show_interval(interval)}: add "
+        f"{option('purity')} {ASKED_PURITY:g}. To find out, verify {ASKED_ROWS} of them: {command} "
+        f"{option('top')} {option('rows')} {ASKED_ROWS}"
+    )
+    steps = [question]
+    if (
+        prior.labeled_class == "positive"
+        and (prior.alpha or 0) > RARE
+        and assumed.alpha_between is None
+    ):
+        steps.append(
+            f"if positives are known to be rare, say so: {option('alpha_between')} 0 {RARE:g}"
         )
-    error = 1.96 * math.sqrt(prior.alpha * (1 - prior.alpha) / VERIFIED_ROWS)
-    low, high = prior.alpha_ci or (0.0, 1.0)
-    if 2 * error < high - low:
-        advice.append(
-            f"{VERIFIED_ROWS} unlabeled rows checked at random would give {words.alpha} ± "
-            f"{words.show(error, 2)}"
-        )
-    return advice
+    return steps
 
 
 def with_interval(fraction: float, interval: Interval | None) -> str:
-    """A fraction with its interval, to four decimals."""
-    if interval is None:
-        return f"{fraction:.4f}"
-    return f"{fraction:.4f} [{_show_low(interval, decimals)}, {interval[1]:.4f}]"
+    """A fraction with its interval, unless it is fixed."""
+    if interval is None or interval[0] == interval[1]:
+        return percent(fraction)
+    return f"{percent(fraction)} {show_interval(interval)}"
+
+
+def show_interval(interval: Interval) -> str:
+    """An interval as the terminal shows it."""
+    return f"[{percent(lower_end(interval))}, {percent(interval[1])}]"
 
 
 def lower_end(interval: Interval) -> float:
     """The lower end of an interval as it is shown: 0 if it is as good as that."""
     low, high = interval
     return low if low >= min(LITTLE, FAR_BELOW * high) else 0.0
-
-
-def _show_low(interval: Interval, show: Callable[[float, int], str]) -> str:
-    low = lower_end(interval)
-    return show(low, 4) if low else "0"

@@ -18,13 +18,12 @@ from ..notices import Notice
 from ..score.sketch import Sketch
 from ..tables.rows import LabeledClass
 from .base import ESTIMATORS, Estimate, Estimator, Interval, Samples, Settings
-from .bound import limits
+from .bound import limits, limits_by_selection
 from .checks import Case, diagnose, diagnose_direction, missing_scores
-from .document import CI_LEVEL, AuditResult, MethodEstimate, Prior, ProfileCurve
+from .document import CI_LEVEL, AuditResult, MethodEstimate, Prior, ProfileCurve, percent
 
 DEFAULT_METHOD, CURVE_METHOD, TESTING_METHOD = "auto", "alphamax-n", "subclasses"
 REPLICATES = 100
-UNINFORMATIVE: Interval = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -100,10 +99,6 @@ def run_methods(
     answer = estimates[chosen]
     if not np.isfinite([answer.alpha, answer.beta]).all():
         raise EstimationError(f"{chosen} gives no estimate")
-    if not Case(sketch, answer).ranks_labeled_higher:  # such scores rule nothing out
-        beta_ci = UNINFORMATIVE if settings.beta is None else answer.beta_ci
-        answer = replace(answer, alpha_ci=UNINFORMATIVE, beta_ci=beta_ci, draws=None)
-        estimates[chosen] = answer
     return Estimation(scores, sketch, settings, estimates, chosen, learned)
 
 
@@ -125,31 +120,36 @@ def conclude(
     answer, answer_shown = estimates[estimation.method], shown[estimation.method]
     tested = estimates.get(TESTING_METHOD, answer)  # its warnings about the labels always count
     case = Case(sketch, answer, estimates, estimation.learned, answer_shown, estimation.scores)
-    alpha_max, beta_min = limits(sketch)
+    identifiable = _is_identifiable(case, estimation)
+    notices = (
+        *notices,
+        *diagnose(case, identifiable),
+        *_unused_negatives(sketch, estimation.method),
+        *answer.notices,
+        *(tested.notices if tested is not answer else ()),
+    )
+    about: dict[str, Any] = {
+        "method": estimation.method,
+        "seed": settings.seed,
+        "labeled_are": "negatives" if negatives else "positives",
+        "n_labeled": sketch.n_labeled,
+        "n_unlabeled": sketch.n_unlabeled,
+        "n_negatives": sketch.n_negative or None,
+        "auc_pu": sketch.auc,
+        "sample": sample,
+    }
+    if not identifiable:
+        return Prior(alpha=None, beta=None, notices=notices, **about)
+    allowed, contradiction = _allowed_limits(estimation, answer)
     curves = (estimates.get(CURVE_METHOD) or _alphamax(sketch, settings)).curves
     return Prior(
-        method=estimation.method,
-        seed=settings.seed,
-        labeled_are="negatives" if negatives else "positives",
-        n_labeled=sketch.n_labeled,
-        n_unlabeled=sketch.n_unlabeled,
-        n_negatives=sketch.n_negative or None,
+        **about,
+        **allowed,
         n_verdicts=estimation.n_verdicts,
-        alpha_max=alpha_max if answer.representative and not negatives else None,
-        alpha_min=1 - alpha_max if answer.representative and negatives else None,
-        beta_min=beta_min,
         assumed=answer_shown.assumed,
         audit=estimation.audit,
-        auc_pu=sketch.auc,
         auc=corrected_auc(sketch.auc, answer_shown.alpha, answer_shown.beta, sketch.labeled_class),
-        sample=sample,
-        notices=(
-            *notices,
-            *diagnose(case),
-            *_unused_negatives(sketch, estimation.method),
-            *answer.notices,
-            *(tested.notices if tested is not answer else ()),
-        ),
+        notices=(*notices, *contradiction),
         estimates=tuple(
             MethodEstimate(method=name, converged=e.converged, **_fractions(e))
             for name, e in shown.items()
@@ -165,6 +165,57 @@ def conclude(
         or None,
         **_fractions(answer_shown),
     )
+
+
+def _is_identifiable(case: Case, estimation: Estimation) -> bool:
+    """Whether the scores, counts of decoys or verdicts say anything about α."""
+    counted = estimation.method in ESTIMATORS and (
+        ESTIMATORS[estimation.method].needs == "best scores"
+    )
+    return counted or estimation.audit is not None or case.ranks_labeled_higher
+
+
+def _allowed_limits(
+    estimation: Estimation, answer: Estimate
+) -> tuple[dict[str, Any], tuple[Notice, ...]]:
+    """The limits that leave all of the intervals, and what they assume of the labeled rows.
+
+    Verified rows are right where they contradict a limit, which then says that the labeled rows
+    are not representative.
+    """
+    if not answer.representative:
+        return {}, ()
+    sketch = estimation.sketch
+    negatives = sketch.labeled_class == "negative"
+    alpha_max, beta_min = limits(sketch)
+    low, high = answer.alpha_ci or (answer.alpha, answer.alpha)
+    lowest_beta, highest_beta = answer.beta_ci or (answer.beta, answer.beta)
+    verified = estimation.audit.strata if estimation.audit is not None else ()
+    is_checked = any(stratum.set == "unlabeled" for stratum in verified)
+    if is_checked and low > alpha_max:
+        return {"representative": "contradicted"}, (_contradiction(low, alpha_max, negatives),)
+    kept: dict[str, Any] = {"representative": "checked" if is_checked else "assumed"}
+    if beta_min <= lowest_beta < highest_beta:  # a β that is fixed needs no limit
+        kept["beta_min"] = beta_min
+    if high <= alpha_max:
+        kept |= {"alpha_min": 1 - alpha_max} if negatives else {"alpha_max": alpha_max}
+    if not is_checked and not negatives:
+        pairs = tuple(pair for pair in limits_by_selection(sketch) if high <= pair[1])
+        kept["alpha_max_by_selection"] = pairs or None
+    return kept, ()
+
+
+def _contradiction(low: float, alpha_max: float, negatives: bool) -> Notice:
+    """The warning that verified rows contradict the limit of α, the labeled class's fraction."""
+    side, beyond, name = "or more", "above", "positives"
+    if negatives:
+        low, alpha_max, side, beyond, name = 1 - low, 1 - alpha_max, "or less", "below", "negatives"
+    message = (
+        f"the verified rows put alpha at {percent(low)} {side}, {beyond} the limit of "
+        f"{percent(alpha_max)} from the scores: labeled {name} are not representative, so the "
+        "limits are dropped"
+    )
+    return Notice("labels-not-representative", message)
 
 
 def _fractions(estimate: Estimate) -> dict[str, Any]:

@@ -69,6 +69,8 @@ def roll_up(
                 f"decoys have {level} with names of their own in {option(f'{key}_column')}?"
             )
         own = estimate_prior(best.sketch(), method, settings, best_only=True)
+        if own.alpha is None:  # too few to be told apart by their scores, but not to be counted
+            own = estimate_prior(best.sketch(), COUNTING, settings, best_only=True)
         sketch, shares, _ = shares_for(own, best.sketch())
         levels[level] = Confidence(best, calibrate_matches(own, sketch, shares))
     return levels

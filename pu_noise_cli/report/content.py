@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,10 @@ from ..prior.document import (
     Prior,
     Wording,
     certainty,
+    fixed_beta,
     is_contradicted,
     lower_end,
+    percent,
 )
 from ..prior.estimation import elbows
 from ..score.sketch import Sketch
@@ -43,7 +45,6 @@ from .page import (
     base_name,
     forest,
     number,
-    percent,
     percent_range,
     rounded,
     shortened,
@@ -63,6 +64,7 @@ FDR_LEVELS = (0.01, 0.05, 0.1, 0.2)
 TAIL = 0.002  # fraction of rows at either end that may lie outside the drawn range of scores
 Z = 1.96
 MIN_PURITIES, MAX_PURITIES = 3, 100  # that are drawn
+MIN_FACTORS, MAX_FACTORS = 2, 100  # between rates of labeling that are drawn
 MAX_LOG_ODDS = 5.0  # decades of odds that are drawn on either side of even odds
 EVIDENCE_TICKS = (0.00001, 0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)
 LARGEST_GROUPS = 20
@@ -76,7 +78,7 @@ WORDS = {
         "best": "best",
         "best_scoring": "best-scoring",
         "end": "top",
-        "limit": "the higher the least share α can have",
+        "limit": "the lower end of α rises",
         "unlabeled_can_be": "positive",
         "labeled_positives": "β",
     },
@@ -86,7 +88,7 @@ WORDS = {
         "best": "lowest-scoring",
         "best_scoring": "lowest-scoring",
         "end": "bottom",
-        "limit": "the lower the largest share α can have",
+        "limit": "the upper end of α falls",
         "unlabeled_can_be": "negative",
         "labeled_positives": f"1{NBSP}−{NBSP}β",
     },
@@ -99,11 +101,7 @@ LIKELIHOODS = {
 COLUMN_KINDS = {"number": "numeric", "boolean": "true/false", "category": "categorical"}
 
 
-def _round_percent(fraction: float, digits: int) -> str:
-    return f"{100 * fraction:.{min(max(digits - 2, 0), 1)}f}{NBSP}%"
-
-
-WORDING = Wording("α", "β", _round_percent)
+WORDING = Wording("α", "β")
 
 
 def sample_page(
@@ -118,6 +116,8 @@ def sample_page(
     sources: Iterable[InputFile] = (),
     thresholds: Thresholds | None = None,
     groups: Groups | None = None,
+    accepted: Mapping[str, Callable[[float], int]] | None = None,
+    steps: Sequence[str] = (),
 ) -> Page:
     """The report of one sample.
 
@@ -131,11 +131,15 @@ def sample_page(
         The columns `posterior` and `fdr` of POSTERIOR by cell, each of shape (cells,), in the
         population with `target_alpha` positives.
     bounds
-        One-sided 95 % bounds on the posterior, both of shape (cells,).
+        One-sided 95% bounds on the posterior, both of shape (cells,).
     doubtful
         The labeled rows whose scores speak most against their labels.
     sources
         The files that the report itself is made from.
+    accepted
+        For each level of matches, how many are accepted up to a q-value.
+    steps
+        What would narrow the interval of α.
     """
     assert prior.alpha is not None
     assert prior.beta is not None
@@ -167,7 +171,7 @@ def sample_page(
         score_title = shortened(provenance.score_column or "score")
     axis_title = score_title + (" (opposite sign)" if _is_negated(provenance) else "")
     charts = {
-        "assumption": _assumption(prior, calibration),
+        "assumption": [*_selection(prior, calibration), *_assumption(prior, calibration)],
         "scores": _distributions(calibration, drawn, axis_title),
         "roc": [_roc_chart(calibration, rocs, auc)],
         "curves": _likelihoods(prior, sketch),
@@ -191,10 +195,15 @@ def sample_page(
         "alpha": alpha,
         "beta": beta,
         "wide": [symbol for symbol, one in (("α", alpha), ("β", beta)) if one.is_wide],
+        "fixed_beta": fixed_beta(prior),
+        "checks": _checks(prior, auc, alpha, len(explain(notices))),
         "certainty": certainty(prior, WORDING),
+        "steps": steps,
         "is_likely": prior.alpha_ci is not None and prior.draws,
         "is_contradicted": is_contradicted(prior),
         "is_purity_used": _is_purity_used(prior),
+        "is_selection_drawn": any(chart.name == "selection" for chart in charts["assumption"]),
+        "is_purity_drawn": any(chart.name == "assumption" for chart in charts["assumption"]),
         "warnings": explain(notices),
         "max_warnings": MAX_WARNINGS,
         "is_beyond_axis": sketch.scores[0] < drawn[0] or sketch.scores[-1] > drawn[1],
@@ -206,6 +215,8 @@ def sample_page(
         "is_bounded": bounds is not None,
         "calls_by_posterior": [_calls(calibration, p >= x, fdr, x) for x in POSTERIOR_LEVELS],
         "calls_by_fdr": [_calls(calibration, fdr <= x, fdr, x) for x in FDR_LEVELS],
+        "accepted": [(x, [count(x) for count in (accepted or {}).values()]) for x in FDR_LEVELS],
+        "levels": list(accepted or ()),
         "thresholds": thresholds,
         "begins": begins,
         "groups": groups,
@@ -230,11 +241,79 @@ def _is_negated(provenance: Provenance | None) -> bool:
 def explain(notices: Iterable[Notice]) -> list[tuple[Notice, Kind]]:
     """Each warning once, with its meaning and remedy; other versions have codes of their own."""
     known = kinds()
-    unknown = Kind("A warning of another version of punoise.", "See that version's README.")
+    unknown = Kind(
+        "A warning of another version of punoise.",
+        "See the list of warnings in that version's documentation.",
+    )
     return [(notice, known.get(notice.code, unknown)) for notice in dict.fromkeys(notices)]
 
 
+# ---- Whether the answer can be used
+
+GOOD_AUC, POOR_AUC = 0.8, 0.65  # of positives against negatives: above and below, the score ranks
+NARROW = 0.5  # of α: an interval up to this wide
+# what is said of the labeled rows
+REPRESENTATIVE = {
+    "assumed": ("not checked", "Your call: the data cannot show it. Verified rows can."),
+    "checked": ("checked", "Verified rows do not contradict it."),
+    "contradicted": ("no", "Verified rows contradict it, so the limits are left out."),
+    None: ("not needed", "This alpha does not assume it."),
+}
+
+
+def _checks(
+    prior: Prior, auc: float | None, alpha: Proportion, n_warnings: int
+) -> list[tuple[str, str, str]]:
+    """What to look at before the answer is used: a question, a short answer and why."""
+    separates = ("unknown", "")
+    if auc is not None:
+        good = "yes" if auc >= GOOD_AUC else "a little" if auc >= POOR_AUC else "hardly"
+        separates = (good, f"AUC {auc:.3f} of positives against negatives (1 is perfect).")
+    narrow = ("none", "Alpha was stated." if prior.method == STATED else "There is none.")
+    if prior.alpha_ci is not None:
+        low, high = prior.alpha_ci
+        width = f"{100 * (high - low):.1f} percentage points."
+        is_narrow = high - low <= NARROW * alpha.value
+        narrow = ("no" if alpha.is_wide else "yes" if is_narrow else "moderately", width)
+    fired = ("none", "No automatic check fired.")
+    if n_warnings:
+        fired = (str(n_warnings), "Read them below.")
+    return [
+        ("Does the score separate positives from negatives?", *separates),
+        ("Is the interval of α narrow?", *narrow),
+        (f"Are the labeled {prior.labeled_class}s representative?", *_representative(prior)),
+        ("Are there warnings?", *fired),
+    ]
+
+
+def _representative(prior: Prior) -> tuple[str, str]:
+    if prior.method == STATED:
+        return "not checked", "Posteriors assume it."
+    return REPRESENTATIVE[prior.representative]
+
+
 # ---- What the answer assumes
+
+
+def _selection(prior: Prior, calibration: Calibration) -> list[Chart]:
+    """The upper limit of α by how unequally positives are labeled."""
+    pairs = prior.alpha_max_by_selection or ()
+    if len(pairs) < MIN_FACTORS or not calibration.shares.from_these_rows:
+        return []
+    listed = "; ".join(f"{percent(limit)} at {factor:g}" for factor, limit in pairs[:MAX_FACTORS])
+    columns = dict(
+        zip(("factor", "limit"), map(list, zip(*pairs[:MAX_FACTORS], strict=True)), strict=True)
+    )
+    return [
+        Chart(
+            "selection",
+            "selection",
+            "The limit of α if positives were labeled at unequal rates",
+            f"The upper 95% limit of α by the factor between rates of labeling and their mean: "
+            f"{listed}.",
+            as_rows(columns),
+        )
+    ]
 
 
 def _is_purity_used(prior: Prior) -> bool:
@@ -263,7 +342,7 @@ def _assumption(prior: Prior, calibration: Calibration) -> list[Chart]:
         for row in (rows[0], rows[-1])
     )
     alt = (
-        f"The 95 % interval of α by the least share of {labeled_class}s assumed among the "
+        f"The 95% interval of α by the least share of {labeled_class}s assumed among the "
         f"{words['best_scoring']} unlabeled rows: {ends}."
     )
     if is_used:
@@ -273,7 +352,7 @@ def _assumption(prior: Prior, calibration: Calibration) -> list[Chart]:
         Chart(
             "assumption",
             "sensitivity",
-            "What α's interval becomes if more is assumed",
+            "How the interval of α depends on the assumed purity",
             alt,
             rows,
             {"assumed": is_used, "purity_title": purity_title},
@@ -561,7 +640,7 @@ def _calibration(calibration: Calibration) -> Chart:
         "calibration",
         f"Calibration: predicted and observed share of labeled rows{against}",
         f"{len(n)} groups of rows by score; in {inside} of them the predicted share of labeled "
-        f"rows{against and against + ','} lies within the 95 % interval of the observed share.",
+        f"rows{against and against + ','} lies within the 95% interval of the observed share.",
         as_rows(columns),
         {"x_title": f"predicted labeled share{tau}"},
         {"diagonal": [{"predicted": end, "observed": end} for end in (0, top)]},
@@ -588,7 +667,7 @@ def _posterior_by_score(columns: dict[str, Any], score_title: str, population: s
     reached = "never reaches one half"
     if half is not None:
         reached = f"is at least one half from a score of {half:.3g} up"
-    band = " A band shows one-sided 95 % bounds on the former." if "low" in columns else ""
+    band = " A band shows one-sided 95% bounds on the former." if "low" in columns else ""
     return Chart(
         "posterior-by-score",
         "posterior_by_score",
@@ -674,7 +753,7 @@ def _evidence(
             "evidence",
             "evidence",
             f"Evidence by score, at a prior of {percent(thresholds.prior)}",
-            f"The posterior by score with one-sided 95 % bounds, and where levels begin: {listed}.",
+            f"The posterior by score with one-sided 95% bounds, and where levels begin: {listed}.",
             as_rows({name: column[order] for name, column in columns.items()}),
             {"score_title": score_title, "ticks": _log_odds(np.array(EVIDENCE_TICKS)).tolist()},
             {"levels": levels},

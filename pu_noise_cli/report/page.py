@@ -28,7 +28,7 @@ import pyarrow as pa
 from .. import __version__
 from ..errors import UsageError, option
 from ..prior.base import Interval
-from ..prior.document import lower_end
+from ..prior.document import lower_end, percent
 from ..tables.writing import make_directory, write_atomically, write_table
 
 if TYPE_CHECKING:
@@ -63,16 +63,6 @@ ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 # ---- Numbers and names for readers
-
-
-def percent(fraction: float) -> str:
-    """A fraction for readers: 18.5 %, with two decimals where it is nearly 0 or 1."""
-    value = 100 * fraction
-    edge = min(value, 100 - value)
-    if 0 < edge < 0.005:
-        return f"{value:.1g}{NBSP}%" if value < 50 else f"more than 99.99{NBSP}%"
-    decimals = 0 if edge == 0 else 2 if edge < 1 else 1
-    return f"{value:.{decimals}f}{NBSP}%"
 
 
 def percent_range(low: float, high: float) -> str:
