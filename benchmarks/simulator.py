@@ -4,6 +4,8 @@ Two sources of class-conditional score distributions. `univariate` draws them fr
 densities, ranked by their likelihood ratio or left as they are. `learned` draws a feature table,
 trains a classifier of labeled against unlabeled rows on a sample of it and takes the scores of
 fresh rows: rankings as imperfect as those of real out-of-bag scores, with the tails of real ones.
+`weak` tables are like those of biology: noisy classes, errors of assays, columns that say nothing,
+few labels, many unlabeled rows.
 """
 
 from __future__ import annotations
@@ -20,7 +22,6 @@ from pu_noise_cli.prior.auto import (
     DEFAULT,
     MIN_EXCESS,
     SIMULATED,
-    SMALL_ALPHA,
     SharePrior,
     top_cells,
 )
@@ -68,7 +69,7 @@ class Classes:
         of_normals = stats.norm.sf(distance + stats.norm.isf(TOP)) / TOP
         excess = max(self.containment - of_normals, 0.0)
         tolerated = np.interp(self.auc, [0.75, 0.95], [0.5, 0.05])
-        return float(np.interp(self.auc, [0.55, 0.75], [0.6, 1.0]) * np.exp(-excess / tolerated))
+        return float(np.interp(self.auc, [0.6, 0.8], [0.7, 1.0]) * np.exp(-excess / tolerated))
 
 
 def _least_ratio(f: FloatArray, g: FloatArray) -> float:
@@ -115,7 +116,7 @@ def draw_shares(rng: Rng, prior: SharePrior = DEFAULT) -> tuple[float, float]:
     """α and β as a prior has them, by default the one that `auto` assumes."""
     while True:
         if rng.random() < prior.small:
-            alpha = log_uniform(rng, *SMALL_ALPHA)
+            alpha = log_uniform(rng, *prior.small_alpha)
         else:
             alpha = 1 - rng.random() ** (1 / (1 + prior.fall))
         piece = rng.choice(len(prior.beta), p=[share for share, _, _ in prior.beta])
@@ -131,7 +132,7 @@ def log_uniform(rng: Rng, low: float, high: float) -> float:
 def draw_sizes(rng: Rng) -> tuple[int, int]:
     """Numbers of labeled and unlabeled rows: mostly hundreds to ten thousands, up to a million."""
     if rng.random() < 0.8:
-        return int(log_uniform(rng, 40, 3e3)), int(log_uniform(rng, 300, 1e5))
+        return int(log_uniform(rng, 50, 5e3)), int(log_uniform(rng, 200, 3e4))
     return int(log_uniform(rng, 20, 5e4)), int(log_uniform(rng, 50, 1e6))
 
 
@@ -237,26 +238,24 @@ def _tied(f0: FloatArray, f1: FloatArray, rng: Rng) -> tuple[FloatArray, FloatAr
 # Feature tables and classifiers
 
 
-def feature_table(n: int, rng: Rng) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Features of shape (n, d) and classes of shape (n,), by a random recipe.
-
-    Half of the tables are as weak as those of biology often are: the classes are noisy functions of
-    the features, assays err, and many columns say nothing.
-    """
+def feature_table(n: int, rng: Rng, weak: bool = False) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Features of shape (n, d) and classes of shape (n,), by a random recipe."""
     d = int(log_uniform(rng, 2, 30))
-    weak = rng.random() < 0.5
     x, cluster = _clusters(n, d, rng)
     kind = rng.random()
     if kind < 0.4:
-        y = _cluster_classes(cluster, weak, rng)
+        y = _cluster_classes(cluster, rng)
     elif kind < 0.85:
-        y = _threshold_classes(x, weak, rng)
+        y = _threshold_classes(x, rng, weak)
     else:
-        y = _leaf_classes(x, weak, rng)
-    if rng.random() < (0.3 if weak else 0.05):  # rows that no score can tell from the other class
-        rates = [log_uniform(rng, 1e-3, 0.3) if weak else rng.uniform(0, 0.03) for _ in range(2)]
+        y = _leaf_classes(x, rng)
+    if weak:
+        rates = [log_uniform(rng, 1e-3, 0.2) if rng.random() < 0.5 else 0.0 for _ in range(2)]
         y = y ^ (rng.random(n) < np.where(y, *rates))
-    return _measured(x, weak, rng), y
+        x = np.hstack([x, rng.normal(size=(n, int(log_uniform(rng, 1, 60))))])
+    if rng.random() < 0.05:  # rows of the wrong class: part of α that no score can see
+        y = y ^ (rng.random(n) < rng.uniform(0, 0.03))
+    return _measured(x, rng), y
 
 
 def _clusters(n: int, d: int, rng: Rng) -> tuple[FloatArray, NDArray[np.intp]]:
@@ -278,19 +277,19 @@ def _clusters(n: int, d: int, rng: Rng) -> tuple[FloatArray, NDArray[np.intp]]:
     return x, cluster
 
 
-def _cluster_classes(cluster: NDArray[np.intp], weak: bool, rng: Rng) -> NDArray[np.bool_]:
+def _cluster_classes(cluster: NDArray[np.intp], rng: Rng) -> NDArray[np.bool_]:
     """Some clusters are the positives; sometimes a few of them are impure."""
     k = int(cluster.max()) + 1
     positive = rng.permutation(k) < rng.integers(1, max(2, k // 2 + 1))
     purity = np.ones(k)
-    if rng.random() < (0.4 if weak else 0.1):
+    if rng.random() < 0.1:
         impure = rng.random(k) < 0.4
-        purity[impure] = rng.uniform(0.6 if weak else 0.8, 1, size=int(impure.sum()))
+        purity[impure] = rng.uniform(0.8, 1, size=int(impure.sum()))
     share = np.where(positive, purity, 1 - purity)
     return np.asarray(rng.random(len(cluster)) < share[cluster])
 
 
-def _threshold_classes(x: FloatArray, weak: bool, rng: Rng) -> NDArray[np.bool_]:
+def _threshold_classes(x: FloatArray, rng: Rng, weak: bool = False) -> NDArray[np.bool_]:
     """Positives are the rows on which a noisy function of the features is large."""
     n, d = x.shape
     z = (x - x.mean(0)) / x.std(0)
@@ -308,7 +307,7 @@ def _threshold_classes(x: FloatArray, weak: bool, rng: Rng) -> NDArray[np.bool_]
     return np.asarray(value > np.quantile(value, rng.uniform(0.4, 0.85)))
 
 
-def _leaf_classes(x: FloatArray, weak: bool, rng: Rng) -> NDArray[np.bool_]:
+def _leaf_classes(x: FloatArray, rng: Rng) -> NDArray[np.bool_]:
     """Positives are the leaves of a random tree, pure or nearly."""
     n, d = x.shape
     leaf = np.zeros(n, dtype=np.int64)
@@ -317,10 +316,10 @@ def _leaf_classes(x: FloatArray, weak: bool, rng: Rng) -> NDArray[np.bool_]:
         cut = np.quantile(x[:, j], rng.uniform(0.2, 0.8))
         leaf = 2 * leaf + (x[:, j] > cut)
     _, leaf = np.unique(leaf, return_inverse=True)
-    return _cluster_classes(leaf, weak, rng)
+    return _cluster_classes(leaf, rng)
 
 
-def _measured(x: FloatArray, weak: bool, rng: Rng) -> FloatArray:
+def _measured(x: FloatArray, rng: Rng) -> FloatArray:
     """The features as they might be recorded: warped, rounded, censored, hidden, among others."""
     n, d = x.shape
     x = x[:, rng.random(d) < rng.uniform(0.7, 1.6)] if d > 2 else x
@@ -335,10 +334,8 @@ def _measured(x: FloatArray, weak: bool, rng: Rng) -> FloatArray:
             x[:, j] = np.round(x[:, j] * log_uniform(rng, 0.5, 4))
         elif kind < 0.4:
             x[:, j] = np.maximum(x[:, j], rng.normal(scale=0.7))
-        elif kind < 0.5:  # yes or no
-            x[:, j] = x[:, j] > rng.normal()
     if rng.random() < 0.4:
-        x = np.hstack([x, rng.normal(size=(n, int(log_uniform(rng, 1, 60 if weak else 10))))])
+        x = np.hstack([x, rng.normal(size=(n, int(rng.integers(1, 10))))])
     x = (x - x.mean(0)) / (x.std(0) + 1e-9)
     return np.clip(x, -8, 8)
 
@@ -429,17 +426,19 @@ class Learned:
     n_unlabeled: int
 
 
-def learned(rng: Rng, classifier: Callable[[int, Rng], Any] | None = None) -> Learned:
+def learned(
+    rng: Rng, classifier: Callable[[int, Rng], Any] | None = None, weak: bool = False
+) -> Learned:
     """Train a classifier on a random feature table; the classes' scores of fresh rows.
 
     Mostly networks like those of the transform, else one of CLASSIFIERS; or what is given.
     """
     while True:
-        x, y = feature_table(12_000, rng)
+        x, y = feature_table(12_000, rng, weak)
         rows = {c: rng.permutation(np.flatnonzero(y == c)) for c in (True, False)}
         alpha, beta = draw_shares(rng, SIMULATED)
-        n_labeled = int(log_uniform(rng, 45, 2500))
-        n_unlabeled = int(log_uniform(rng, 300, 6000))
+        n_labeled = int(log_uniform(rng, 50, 300) if weak else log_uniform(rng, 60, 2500))
+        n_unlabeled = int(log_uniform(rng, 300, 5000))
         # what the training sample takes of each class; the rest is to be scored
         counts = [round(beta * n_labeled), round(alpha * n_unlabeled)]
         taken = {True: sum(counts), False: n_labeled + n_unlabeled - sum(counts)}
@@ -461,18 +460,15 @@ def learned(rng: Rng, classifier: Callable[[int, Rng], Any] | None = None) -> Le
     else:
         model = (classifier or _any_classifier)(len(train), rng)
         order = rng.permutation(len(train))
-        try:
-            scores = model.fit(x[train][order], labeled[order]).predict_proba(x[fresh])[:, 1]
-        except np.linalg.LinAlgError:  # quadratic, with fewer labels than columns
-            return learned(rng, classifier)
+        scores = model.fit(x[train][order], labeled[order]).predict_proba(x[fresh])[:, 1]
     classes = _of_scores(scores[~is_positive], scores[is_positive])
     return Learned(classes, n_labeled, n_unlabeled)
 
 
-def sizes_like(task: Learned, rng: Rng) -> tuple[int, int]:
+def sizes_like(task: Learned, rng: Rng, most: float = 5) -> tuple[int, int]:
     """Numbers of labeled and unlabeled rows not far from those the classifier was trained on."""
-    n_labeled = task.n_labeled * log_uniform(rng, 0.6, 1.6)
-    n_unlabeled = task.n_unlabeled * log_uniform(rng, 0.5, 15)
+    n_labeled = task.n_labeled * log_uniform(rng, 0.5, 2)
+    n_unlabeled = task.n_unlabeled * log_uniform(rng, 0.5, most)
     return max(20, int(n_labeled)), max(50, int(n_unlabeled))
 
 

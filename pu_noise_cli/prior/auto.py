@@ -8,10 +8,10 @@ benchmarks/train_auto.py trains the networks. Likelihood times prior and what th
 belief, from which estimates, intervals and draws are taken.
 
 The prior of `auto`, in words: positives are the minority, with a density of α that falls as (1-α)²,
-and one time in three α is small, spread evenly over orders of magnitude from .0005 to .3; β is
+and two times in five α is small, spread evenly over orders of magnitude from .0005 to .3; β is
 exactly 1 three times in ten, above .9 as often again, and rarely below a half; and β is at least
-.05 above α. So α is below .01 with probability .19, below .05 with .35, above .3 with .21, and has
-its median at .11. Prior and sharpness were chosen on tables of the field (benchmarks/field.py).
+.05 above α. So α is below .01 with probability .21, below .05 with .38, above .3 with .19, and has
+its median at .10. Prior and sharpness were chosen on tables of the field (benchmarks/field.py).
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ Range = tuple[float, float]
 
 FLAT_NODES = 64  # of a flat belief, in each direction
 GOLDEN = (np.sqrt(5) - 1) / 2  # any number of its multiples modulo 1 fills [0, 1] evenly
-SMALL_ALPHA = (0.0005, 0.3)
 POINTS = 400  # at which the prior is summed, in each piece of α and of β
 MIN_EXCESS = 0.05  # of β over α
 TOP = 0.2  # the fraction of the labeled rows that are the top
@@ -240,7 +239,8 @@ def hats(nodes: FloatArray, x: FloatArray) -> FloatArray:
 class SharePrior:
     """A prior of α and β, with β at least MIN_EXCESS above α."""
 
-    small: float  # the probability that α is log-uniform over SMALL_ALPHA
+    small: float  # the probability that α is log-uniform ...
+    small_alpha: Range  # ... over this range
     fall: float  # the power of 1-α to which it is likely otherwise
     beta: tuple[tuple[float, float, float], ...]  # probabilities, and ends of uniform pieces
     negatives: bool = False  # the labeled rows are negatives: the density is of 1 - α
@@ -248,7 +248,7 @@ class SharePrior:
     def mass(self, alpha: FloatArray, beta: FloatArray) -> FloatArray:
         """The mass on nodes of α and β, shape (k, m), by quadrature at quantiles of the pieces."""
         at = (np.arange(POINTS) + 0.5) / POINTS
-        low, high = SMALL_ALPHA
+        low, high = self.small_alpha
         a = np.concatenate([low * (high / low) ** at, 1 - at ** (1 / (1 + self.fall))])
         a = 1 - a if self.negatives else a
         order = np.argsort(a)
@@ -263,13 +263,15 @@ class SharePrior:
 
 
 DEFAULT = SharePrior(
-    small=1 / 3,
+    small=0.4,
+    small_alpha=(0.0005, 0.3),
     fall=2.0,
     beta=((0.3, 1.0, 1.0), (0.3, 0.9, 1.0), (0.38, 0.5, 1.0), (0.02, 0.2, 0.5)),
 )
 # The prior of the simulations that the networks learned from
 SIMULATED = SharePrior(
-    small=0.35,
+    small=0.3,
+    small_alpha=(0.001, 0.3),
     fall=1.0,
     beta=((0.3, 1.0, 1.0), (0.2, 0.9, 1.0), (0.45, 0.5, 1.0), (0.05, 0.2, 0.5)),
 )
@@ -314,7 +316,7 @@ def assumptions(
     excess = "above 1 - alpha" if labeled_class == "negative" else "at least 0.05 above alpha"
     words = [
         f"labeled {labeled_class}s are representative of all {labeled_class}s",
-        "alpha is likely as (1 - alpha)^2, or (1 in 3) spread evenly over orders of magnitude from "
+        "alpha is likely as (1 - alpha)^2, or (2 in 5) spread evenly over orders of magnitude from "
         "0.0005 to 0.3",
         f"beta is 1 (3 in 10), 0.9 to 1 (3 in 10), or 0.5 to 1, rarely less, and {excess}"
         if settings.beta is None
@@ -329,7 +331,7 @@ def assumptions(
     pieces = tuple(BetaPiece(share=share, between=(low, high)) for share, low, high in DEFAULT.beta)
     return Assumptions(
         words="; ".join(words),
-        alpha=AlphaPrior(power=DEFAULT.fall, small=DEFAULT.small, between=SMALL_ALPHA),
+        alpha=AlphaPrior(power=DEFAULT.fall, small=DEFAULT.small, between=DEFAULT.small_alpha),
         beta=pieces if settings.beta is None else settings.beta,
         purity=purity,
         alpha_between=settings.alpha_between,

@@ -18,6 +18,7 @@ from .base import Estimate
 from .document import percent, show_interval
 
 TOPS = (0.1, 0.05)  # fractions of the labeled rows that count as the top
+WIDE = 1.5  # times alpha: an interval so wide deserves a warning
 RARER = 3.5  # standard errors by which labeled rows are rarer at the top
 Check = Callable[["Case"], str | None]  # the message, if the warning is due
 
@@ -246,9 +247,9 @@ def _estimate_at_interval_edge(case: Case) -> str | None:
 def _wide_interval(case: Case) -> str | None:
     alpha = case.shown.alpha
     low, high = case.shown.alpha_ci or (alpha, alpha)
-    if high - low <= min(alpha, 0.4):
+    if high - low <= min(WIDE * alpha, 0.4):
         return None
-    width = f"alpha itself ({percent(alpha)})" if alpha < 0.4 else "40 percentage points"
+    width = f"{WIDE:g} times alpha" if WIDE * alpha < 0.4 else "40 percentage points"
     return f"the interval of alpha, {show_interval((low, high))}, is wider than {width}"
 
 

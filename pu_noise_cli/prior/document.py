@@ -579,14 +579,10 @@ def _purity_steps(prior: Prior, worthwhile: float, command: str, words: Wording)
         f"{option('top')} {option('rows')} {ASKED_ROWS}"
     )
     steps = [question]
-    if (
-        prior.labeled_class == "positive"
-        and (prior.alpha or 0) > RARE
-        and assumed.alpha_between is None
-    ):
-        steps.append(
-            f"if positives are known to be rare, say so: {option('alpha_between')} 0 {RARE:g}"
-        )
+    low, high = prior.alpha_ci or interval
+    if prior.labeled_class == "positive" and low < RARE < high and not assumed.alpha_between:
+        known = f"{option('alpha_between')} 0 {RARE:g}"
+        steps.append(f"if positives are known to be rare, say so: {known}")
     return steps
 
 
