@@ -101,8 +101,10 @@ def run_methods(
     if not np.isfinite([answer.alpha, answer.beta]).all():
         raise EstimationError(f"{chosen} gives no estimate")
     if not Case(sketch, answer).ranks_labeled_higher:  # such scores rule nothing out
-        beta_ci = UNINFORMATIVE if settings.beta is None else answer.beta_ci
-        answer = replace(answer, alpha_ci=UNINFORMATIVE, beta_ci=beta_ci, draws=None)
+        alpha_ci = settings.alpha_between or UNINFORMATIVE  # what the user knows still holds
+        beta_ci = settings.beta_between or UNINFORMATIVE
+        beta_ci = beta_ci if settings.beta is None else answer.beta_ci
+        answer = replace(answer, alpha_ci=alpha_ci, beta_ci=beta_ci, draws=None)
         estimates[chosen] = answer
     return Estimation(scores, sketch, settings, estimates, chosen, learned)
 
