@@ -525,7 +525,7 @@ def test_what_the_user_knows_holds_where_scores_say_nothing(labeled_are, punoise
     frame.assign(score=score).to_csv(tmp_path / "s.tsv", sep="\t", index=False)
     words = ("estimate-prior", "--scores", tmp_path / "s.tsv", "--labeled-are", labeled_are)
     prior = punoise(*words, "--alpha-between", 0.1, 0.3, "--beta-between", 0.92, 0.97).prior
-    assert "score-reversed" in [warning["code"] for warning in prior["warnings"]]
+    assert "reversed-scores" in [warning["code"] for warning in prior["warnings"]]
     assert prior["alpha_ci"] == pytest.approx([0.1, 0.3])
     assert prior["beta_ci"] == pytest.approx([0.92, 0.97])
     assert 0.1 <= prior["alpha"] <= 0.3
