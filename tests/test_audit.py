@@ -245,7 +245,7 @@ def test_what_was_not_verified_follows_from_the_scores(drawn, punoise, scores):
     path, _ = drawn("--labeled-rows", 60, name="labeled.tsv", rows=0)
     found = punoise("estimate-prior", "--scores", scores, "--verdicts", path).prior
     least = next(k for k in range(60, 101) if hypergeom.sf(59, 100, k, 60) > 0.025)
-    assert found["beta_ci"] == [pytest.approx(least / 100), 1]
+    assert found["beta_ci"] == [pytest.approx(least / 100, abs=0.011), 1]  # one row, by strata
     assert found["alpha_ci"][0] < found["alpha"] < found["alpha_ci"][1]
     assert found["assumed"] is not None  # alpha still rests on it
 
