@@ -102,8 +102,9 @@ def run_methods(
         raise EstimationError(f"{chosen} gives no estimate")
     if not Case(sketch, answer).ranks_labeled_higher:  # such scores rule nothing out
         alpha_ci = settings.alpha_between or UNINFORMATIVE  # what the user knows still holds
-        beta_ci = settings.beta_between or UNINFORMATIVE
-        beta_ci = beta_ci if settings.beta is None else answer.beta_ci
+        beta_ci = answer.beta_ci
+        if settings.beta is None:
+            beta_ci = settings.beta_between or UNINFORMATIVE
         answer = replace(answer, alpha_ci=alpha_ci, beta_ci=beta_ci, draws=None)
         estimates[chosen] = answer
     return Estimation(scores, sketch, settings, estimates, chosen, learned)
