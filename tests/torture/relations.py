@@ -417,6 +417,16 @@ def run(rng: Random, case: Case, folder: Path) -> None:
     same(read(out / "prior.json", out / "posterior.parquet"), chain(case, folder / "a"))
 
 
+def learned(rng: Random, case: Case, folder: Path) -> None:
+    """The same of a score that is learned from two columns."""
+    numbers = np.random.default_rng(rng.getrandbits(32))
+    noisy = case.rows["x"].fillna(0) + numbers.normal(size=len(case.rows)).round(3)
+    words = ("--features", "x,y", "--classifier", "logistic", "--id-column", "id")
+    keep = ("--keep-columns", "g,one")
+    case = replace(case, rows=case.rows.assign(y=noisy), columns=(*words, *keep), keywords={})
+    rng.choice((run, threads, formats))(rng, case, folder)
+
+
 def python(rng: Random, case: Case, folder: Path) -> None:
     """estimate() gives what run gives."""
     import pu_noise_cli
@@ -537,6 +547,7 @@ RELATIONS: dict[str, Relation] = {
     "target alpha": target,
     "chain = run": run,
     "Python = run": python,
+    "learned": learned,
     "audit": audits,
     "pin": matches,
 }
