@@ -394,7 +394,7 @@ def target(rng: Random, case: Case, folder: Path) -> None:
 
 def one_group(rng: Random, case: Case, folder: Path) -> None:
     """One group is no group."""
-    case = replace(case, by=None)
+    case = replace(case, by=None, posterior=rng.choice(((), ("--bounds",))))
     same(chain(case, folder / "a"), chain(replace(case, by="one"), folder / "b"), exactly=False)
 
 
