@@ -587,10 +587,11 @@ def staged(out_dir: str, in_place: bool = False) -> Iterator[Stage]:
     If shards are written in place, the directory is marked from the start. After an error the mark
     goes unless it was there before, and so do the manifests if any shard may have changed.
     """
-    folder, was_unfinished = Path(out_dir), is_unfinished(out_dir)
+    folder = Path(out_dir)
     with contextlib.ExitStack() as stack:
         if in_place:
             stack.enter_context(_only_writer(folder))
+        was_unfinished = is_unfinished(out_dir)
         with uninterrupted():
             _remove_stages(folder)
             path, lock = _new_stage(folder)
