@@ -110,15 +110,19 @@ class Estimated:
 
     def report(self, file: str) -> None:
         """Write the report as one HTML file."""
+        from threadpoolctl import threadpool_limits
+
         from . import pipeline
+        from .errors import python_spelling
         from .tables.writing import write_text
 
         trained, rows = self.scored.trained, self.scored.rows
         assert trained is not None
         assert rows is not None
-        made_of = pipeline.provenance(rows, trained, {}, {})
-        found = self.posteriors
-        page = pipeline.sample_report(self.document, found, None, self.doubtful, made_of)
+        with python_spelling(), threadpool_limits(1, user_api="blas"):
+            made_of = pipeline.provenance(rows, trained, {}, {})
+            found = self.posteriors
+            page = pipeline.sample_report(self.document, found, None, self.doubtful, made_of)
         write_text(str(file), page.html())
 
 

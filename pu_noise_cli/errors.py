@@ -124,7 +124,14 @@ class _Interrupts:
 
     depth = 0  # nested parts of the code that must not be interrupted
     pending: Callable[[], None] | None = None  # what a signal that came meanwhile asks for
-    cleanups: ClassVar[dict[str, Callable[[], None]]] = {}  # what removes temporary files, by path
+    cleanups: ClassVar[dict[str, Callable[[], None]]] = {}  # what undoes unfinished work, by path
+
+    def clean_up(self) -> None:
+        """Undo what is unfinished, the latest first."""
+        for undo in reversed(list(self.cleanups.values())):
+            with contextlib.suppress(OSError):
+                undo()
+        self.cleanups.clear()
 
 
 interrupts = _Interrupts()

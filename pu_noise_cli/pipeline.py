@@ -62,9 +62,11 @@ from .tables.files import document
 from .tables.reading import READERS, Table, open_table
 from .tables.rows import LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
 from .tables.writing import (
+    DOCUMENTS,
     MANIFESTS,
     OUTPUTS,
     PROVENANCE,
+    ROLLED_UP,
     SHARDED,
     THRESHOLDS,
     InputFile,
@@ -73,8 +75,8 @@ from .tables.writing import (
     check_distinct,
     check_target,
     digests,
-    earlier_files,
-    new_directory,
+    existing,
+    make_directory,
     staged,
     write_atomically,
     write_json,
@@ -592,18 +594,33 @@ def run(settings: RunSettings, engine: Engine, out_dir: str) -> RunResult:
         raise UsageError(
             f"{option('target_alpha')} cannot be used with matches: PEPs are of these spectra"
         )
-    with new_directory(out_dir):
-        for name in OUTPUTS:
-            check_target(os.path.join(out_dir, name))
-        for name in SHARDED if settings.sharded else ():
-            check_sharded_target(os.path.join(out_dir, name, ""), rows)
-        with staged(out_dir, in_place=settings.sharded) as stage:
-            result = _run(settings, rows, engine, stage)
-            tables = len(SHARDED if result.posteriors is not None else ("scores",))
-            sharded = tables if settings.sharded else 0
-            written = stage.commit(obsolete={*earlier_files(out_dir)} - {*MANIFESTS[:sharded]})
+    make_directory(out_dir)
+    for name in OUTPUTS:
+        check_target(os.path.join(out_dir, name))
+    for name in SHARDED if settings.sharded else ():
+        check_sharded_target(os.path.join(out_dir, name, ""), rows, may_link=False)
+    with staged(out_dir, in_place=settings.sharded) as stage:
+        result = _run(settings, rows, engine, stage)
+        tables = len(SHARDED if result.posteriors is not None else ("scores",))
+        sharded = tables if settings.sharded else 0
+        written = stage.commit(obsolete=stage.earlier_files - {*MANIFESTS[:sharded]})
     shards = [f"{name}/" for name in SHARDED[:sharded]]
     return replace(result, files=(*shards, *written))
+
+
+def write_failure(settings: RunSettings, error: PunoiseError, out_dir: str) -> Prior:
+    """Write prior.json that says why there is no estimate, in place of a run's results."""
+    tables = [f"{name}.{settings.table_format}" for name in (*SHARDED, "groups")]
+    prior = failed_prior_for(settings.prior, error)
+    make_directory(out_dir)
+    with staged(out_dir) as stage:
+        replaced = {*DOCUMENTS, *THRESHOLDS, *ROLLED_UP, *tables, *stage.earlier_files}
+        replaced |= {*MANIFESTS} if settings.sharded else set()
+        if left := sorted({*existing(stage.out_dir, OUTPUTS)} - replaced):
+            prior = prior.with_remark(f"of an earlier run, not of this one: {', '.join(left)}")
+        write_json(str(stage.path / "prior.json"), prior.to_json())
+        stage.commit(obsolete=existing(stage.out_dir, replaced))
+    return prior
 
 
 def _run(settings: RunSettings, rows: Rows, engine: Engine, stage: Stage) -> RunResult:

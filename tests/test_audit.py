@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from conftest import normals, validated
 from scipy.stats import beta as beta_law
+from scipy.stats import hypergeom
 
 from pu_noise_cli.audit.verdicts import STRATA, Verified, allot, expected_width, stratify
 from pu_noise_cli.prior.auto import TopVerdicts, believe, top_cells
@@ -28,13 +29,60 @@ def counts(*rows: tuple[int, int, int]) -> Verified:
 
 @pytest.mark.parametrize(("k", "n"), [(0, 50), (1, 50), (20, 100), (100, 100)])
 def test_one_stratum_gives_the_exact_binomial_interval(k, n):
-    low, high = counts((1000, n, k)).interval()
+    low, high = counts((10_000_000, n, k)).interval()
     assert low == pytest.approx(beta_law.ppf(0.025, k, n - k + 1) if k else 0, abs=1e-4)
     assert high == pytest.approx(beta_law.ppf(0.975, k + 1, n - k) if k < n else 1, abs=1e-4)
 
 
+def test_one_small_stratum_gives_the_exact_hypergeometric_interval():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        rows = int(rng.integers(1, 400))
+        n = int(rng.integers(1, rows + 1))
+        k = int(rng.integers(0, n + 1))
+        positives = np.arange(k, rows - n + k + 1)  # that all rows may have
+        possible = positives[
+            (hypergeom.sf(k - 1, rows, positives, n) > 0.025)
+            & (hypergeom.cdf(k, rows, positives, n) > 0.025)
+        ]
+        expected = possible[0] / rows, possible[-1] / rows
+        assert counts((rows, n, k)).interval() == pytest.approx(expected), (rows, n, k)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("strata", [[(300, 300, 70)], [(50, 50, 0), (60, 60, 50)], [(9, 9, 9)]])
+def test_rows_that_are_all_verified_leave_nothing_open(strata):
+    verified = counts(*strata)
+    share = verified.positive.sum() / verified.rows.sum()
+    assert verified.interval() == (share, share)
+    assert verified.estimate() == share
+    assert set(verified.draws(20)) == {share}
+
+
+@pytest.mark.parametrize("rows", [200, 20_000])
+def test_the_interval_narrows_with_the_rows_that_are_left(rows):
+    """By the square root of the fraction of the rows that have no verdict."""
+    fractions = np.array([0.1, 0.5, 0.9])
+    checked = (rows * fractions).astype(int)
+    finite = [np.ptp(counts((rows, n, n // 4)).interval()) for n in checked]
+    endless = [np.ptp(counts((10**9, n, n // 4)).interval()) for n in checked]
+    assert np.divide(finite, endless) == pytest.approx(np.sqrt(1 - fractions), rel=0.1)
+
+
+@pytest.mark.ci
+def test_the_interval_of_a_small_population_covers():
+    rng = np.random.default_rng(0)
+    rows, checked = np.array([60, 40, 30, 20]), np.array([20, 25, 20, 15])
+    covered = []
+    for _ in range(500):
+        k = rng.binomial(rows, [0.02, 0.2, 0.6, 0.9])
+        low, high = Verified(rows, checked, rng.hypergeometric(k, rows - k, checked)).interval()
+        covered.append(low <= k.sum() / rows.sum() <= high)
+    assert np.mean(covered) >= 0.94
+
+
 def test_several_strata_give_the_quantiles_of_a_sum_of_betas():
-    rows, n, k = np.array([(7000, 20, 0), (2000, 40, 3), (1000, 40, 30)]).T
+    rows, n, k = np.array([(7_000_000, 20, 0), (2_000_000, 40, 3), (1_000_000, 40, 30)]).T
     rng = np.random.default_rng(0)
     counted = np.array([1, 1 - 0.5 / 40, 1 - 0.5 / 40])  # where both kinds were seen
     drawn = rng.beta(counted * k + 1 / 3, counted * (n - k), (200_000, 3))
@@ -251,7 +299,8 @@ def test_what_was_not_verified_follows_from_the_scores(drawn, punoise, scores):
     assert 0 < np.ptp(found["beta_ci"]) < 1
     path, _ = drawn("--labeled-rows", 60, name="labeled.tsv", rows=0)
     found = punoise("estimate-prior", "--scores", scores, "--verdicts", path).prior
-    assert found["beta_ci"] == [pytest.approx(beta_law.ppf(0.025, 60, 1), abs=0.003), 1]
+    least = next(k for k in range(60, 101) if hypergeom.sf(59, 100, k, 60) > 0.025)
+    assert found["beta_ci"] == [pytest.approx(least / 100, abs=0.011), 1]  # one row, by strata
     assert found["alpha_ci"][0] < found["alpha"] < found["alpha_ci"][1]
     assert found["assumed"] is not None  # alpha still rests on it
 
@@ -291,6 +340,28 @@ def test_audits_add_up(drawn, punoise, scores):
     assert "contradicts" in said
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("positive", "beta"), [(100, 1.0), (0, 0.0)])
+def test_labels_that_are_all_verified_give_beta_exactly(positive, beta, drawn, punoise, scores):
+    path, audit = drawn("--labeled-rows", 100, rows=300)
+    place = audit["id"].str[1:].astype(int)
+    audit["verdict"] = np.where((audit["set"] == "labeled") & (place < positive), "yes", "no")
+    audit.to_csv(path, sep="\t", index=False)
+    found = punoise("estimate-prior", "--scores", scores, "--verdicts", path).prior
+    assert (found["alpha"], found["alpha_ci"]) == (0, [0, 0])
+    assert (found["beta"], found["beta_ci"]) == (beta, [beta, beta])
+
+
+def test_the_order_of_verdicts_changes_nothing(drawn, punoise, scores, tmp_path):
+    path, audit = drawn("--labeled-rows", 30)
+    audit.sample(frac=1, random_state=3).to_csv(tmp_path / "other.tsv", sep="\t", index=False)
+    found, other = (
+        punoise("estimate-prior", "--scores", scores, "--verdicts", file).prior
+        for file in (path, tmp_path / "other.tsv")
+    )
+    assert found == other
+
+
 def test_audits_go_on_until_no_row_is_left(drawn, punoise, scores, prior, tmp_path):
     first, one = drawn(rows=290)
     second, two = drawn("--verdicts", first, name="second.tsv", rows=100)
@@ -298,7 +369,9 @@ def test_audits_go_on_until_no_row_is_left(drawn, punoise, scores, prior, tmp_pa
     options = ("--verdicts", first, "--verdicts", second)
     found = punoise("estimate-prior", "--scores", scores, *options).prior
     assert found["n_verdicts"] == 300
-    assert found["alpha"] == pytest.approx(0.3, abs=0.005)
+    assert found["alpha"] == 0.3
+    assert found["alpha_ci"] == [0.3, 0.3]
+    assert {alpha for alpha, _ in found["draws"]} == {0.3}
     source = ("audit", "--scores", scores, "--prior", prior, "--out", tmp_path / "x.tsv")
     assert "drawn before" in punoise(*source, *options, expect=3).err
     assert "needs a row" in punoise(*source, "--rows", 3, expect=2).err

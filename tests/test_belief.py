@@ -11,7 +11,7 @@ import pytest
 
 from pu_noise_cli.prior.auto import DEFAULT, Belief, top_cells, top_purity, top_ratio
 from pu_noise_cli.prior.base import ESTIMATORS, Estimate, Settings
-from pu_noise_cli.prior.bound import FACTORS, limits, limits_by_selection
+from pu_noise_cli.prior.bound import FACTORS, limits, limits_by_selection, sampling_interval
 from pu_noise_cli.score.sketch import Sketch
 
 
@@ -279,3 +279,11 @@ def test_sampling_alone_leaves_less_and_less():
     estimate = auto(normals(0.2, 0.9, 1000, 10_000, 4))
     assert estimate.alpha_ci_sampling[0] < estimate.alpha < estimate.alpha_ci_sampling[1]
     assert np.ptp(estimate.alpha_ci_sampling) < np.ptp(estimate.alpha_ci)
+
+
+def test_an_interval_without_width_is_in_order():
+    """Where the best bins hold all rows, rounding alone decides which end is lower."""
+    sketch = Sketch.from_samples(np.zeros(50), np.zeros(80))
+    for alpha in np.random.default_rng(0).random(200):
+        low, high = sampling_interval(sketch, float(alpha))
+        assert low <= alpha <= high

@@ -1,12 +1,14 @@
 """The posterior is a probability whatever the prior, and right where the truth is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pu_noise_cli.numerics import smooth_logit
-from pu_noise_cli.posterior.calibration import MEAN_TOLERANCE, calibrate
+from pu_noise_cli.posterior.calibration import MEAN_TOLERANCE, bounds, calibrate
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
 
@@ -170,3 +172,21 @@ def test_a_spline_finds_a_smooth_curve():
     inner = slice(500, -500)
     assert np.abs(found[inner] - logit[inner]).mean() < 0.06
     assert np.isfinite(smooth_logit(rows[:3], rows[:3])[0]).all()  # all labeled, and three cells
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("labeled_class", ["positive", "negative"])
+def test_no_positives_at_all_give_finite_ratios(labeled_class):
+    """A method may find an alpha of 0 although some of its bootstrap samples do not."""
+    rng = np.random.default_rng(0)
+    sketch = Sketch.from_samples(rng.normal(3, 1, 100), rng.normal(0, 1, 300))
+    alphas = np.linspace(0, 0.1, 200)
+    certain = Shares(0.0, 1.0, draws=tuple((alpha, 1.0) for alpha in alphas))
+    if labeled_class == "negative":
+        sketch = replace(sketch.mirrored(), labeled_class="negative")
+        certain = Shares(1.0, 0.0, draws=tuple((1 - alpha, 0.0) for alpha in alphas[::-1]))
+    calibration = calibrate(sketch, certain)
+    assert (calibration.posterior == certain.alpha).all()
+    assert (calibration.lr == 1).all()
+    low, high = bounds(calibration, 0).posterior
+    assert (high - low).max() > 0.5, "alpha need not be 0"

@@ -238,13 +238,9 @@ def test_a_run_leaves_nothing_of_an_earlier_one(punoise, tables, tmp_path):
     assert not list(out.glob("*.parquet"))
     (tmp_path / "few.csv").write_text("a,b,c\n" + "1,2,3\n" * 5)
     few = ("--labeled", tmp_path / "few.csv", "--unlabeled", tables[3])
-    before = {path.name: path.read_bytes() for path in out.iterdir()}
     punoise("run", *few, *FAST, "--out-dir", out, "--on-failure", "write")
-    after = {path.name: path.read_bytes() for path in out.iterdir()}
-    failed = json.loads(after.pop("prior.json"))
-    assert failed["alpha"] is None
-    assert after.items() <= before.items()  # nothing is lost, and what it is of is said
-    assert "model.punoise" in failed["warnings"][0]["message"]
+    (left,) = out.iterdir()
+    assert json.loads(left.read_text())["alpha"] is None
 
 
 def test_warnings_of_the_transform_are_strict_too(punoise, frames, tmp_path):

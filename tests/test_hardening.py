@@ -776,3 +776,53 @@ def test_the_largest_scores_there_are(punoise, tmp_path):
     found = pq.read_table(tmp_path / "p.parquet").to_pandas()
     assert found.drop(columns="posterior_labeled").notna().all(axis=None)
     assert found["posterior"].between(0, 1).all()
+
+
+# ---- Names of outputs
+
+
+@pytest.mark.parametrize("name", ["x.pin", "x.pin.gz"])
+def test_a_pin_file_is_never_an_output(name, results, punoise, tables, tmp_path):
+    scored = ("--scores", results / "scores.parquet", "--prior", results / "prior.json")
+    for command in (
+        ("transform", *tables, *FAST),
+        ("posterior", *scored),
+        ("score", "--model", results / "model.punoise", "--table", tables[3]),
+        ("performance", *scored),
+        ("audit", *scored),
+    ):
+        said = punoise(*command, "--out", tmp_path / name, expect=2).err
+        assert "read but not written" in said
+    thresholds = ("--evidence", "acmg", "--thresholds", tmp_path / name)
+    punoise("posterior", *scored, *thresholds, "--out", tmp_path / "p.tsv", expect=2)
+    assert not (tmp_path / "p.tsv").exists()
+
+
+def test_the_last_suffix_of_an_output_counts(results, punoise, tmp_path):
+    scored = ("--scores", results / "scores.parquet", "--prior", results / "prior.json")
+    for name, start in (
+        ("x.json.tsv", b"thresh"),
+        ("x.tsv.json", b"{"),
+        ("x.json.gz", b"\x1f\x8b"),
+    ):
+        punoise("performance", *scored, "--out", tmp_path / name)
+        assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_arrow_keeps_the_allocator_of_the_start(scores):
+    program = (
+        "from pu_noise_cli.cli import process\n"
+        "real = process.exit_code\n"
+        "def code(command):\n"
+        "    code = real(command)\n"
+        "    import pyarrow as pa\n"
+        "    print(pa.default_memory_pool().backend_name)\n"
+        "    return code\n"
+        "process.exit_code = code; process.main()\n"
+    )
+    words = ["estimate-prior", "-q", "--scores", scores, "--out", "/dev/null"]
+    for stated in ({}, {"ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("ARROW")} | stated
+        command = [sys.executable, "-c", program, *words]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.stdout.split() == [*(stated.values() or ["system"])], done.stderr

@@ -143,3 +143,24 @@ def test_the_notebook_runs(tmp_path, monkeypatch, capsys):
     assert "candidate" in shown
     assert "known" in shown
     assert (tmp_path / "report.html").exists()
+
+
+def test_a_report_holds_blas_at_one_thread(frames, tmp_path, monkeypatch):
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    from pu_noise_cli import pipeline
+
+    found = punoise_api.estimate(*frames, classifier="logistic")
+    threads, real = [], pipeline.sample_report
+
+    def noting(*args):
+        threads.extend(
+            pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"
+        )
+        return real(*args)
+
+    monkeypatch.setattr(pipeline, "sample_report", noting)
+    with threadpool_limits(2, user_api="blas"):
+        found.report(tmp_path / "report.html")
+    assert threads
+    assert set(threads) == {1}

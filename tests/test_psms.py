@@ -388,3 +388,18 @@ def test_the_second_round_learns_from_what_the_first_set_apart():
     # rows that it did not learn from score as labeled ones do
     assert abs((wrong > np.median(fits["semi-supervised"].scores[:1500])).mean() - 0.5) < 0.05
     assert (right[:, None] < wrong).mean() > 0.97
+
+
+def test_bounds_of_matches_enclose_the_posteriors_of_run(punoise, pin, tmp_path):
+    out = tmp_path / "out"
+    punoise("run", "--table", pin, "--score-column", "xcorr", "--out-dir", out)
+    source = ("--scores", out / "scores.parquet", "--prior", out / "prior.json")
+    punoise("posterior", *source, "--bounds", "--out", tmp_path / "p.parquet")
+    found = pd.read_parquet(tmp_path / "p.parquet")
+    pd.testing.assert_series_equal(
+        found["posterior"], pd.read_parquet(out / "posterior.parquet")["posterior"]
+    )
+    known = found[found["posterior"].notna()]
+    assert (known["posterior_low"] <= known["posterior"]).all()
+    assert (known["posterior"] <= known["posterior_high"]).all()
+    assert (known["posterior_high"] - known["posterior_low"]).max() > 0.01

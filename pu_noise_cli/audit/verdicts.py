@@ -62,7 +62,9 @@ class Verified:
 
         Clopper and Pearson's limits are quantiles of Beta(k, n - k + 1) and of Beta(k + 1, n - k):
         one negative, or one positive, beyond those seen. With several strata it is one in all of
-        them together, a part in each (Tiwari, Clegg and Zou 2006, for rates).
+        them together, a part in each (Tiwari, Clegg and Zou 2006, for rates). Rows are finite: only
+        those without a verdict are unknown, and their number of positives is beta-binomial, which
+        in one stratum gives the exact hypergeometric limits.
         """
         tail = np.array([(1 - LEVEL) / 2])
         low, high = self._quantiles(0, 1, tail), self._quantiles(1, 0, 1 - tail)
@@ -70,10 +72,15 @@ class Verified:
         return (0.0 if none else float(low[0])), (1.0 if all_of_them else float(high[0]))
 
     def estimate(self) -> float:
-        """The fraction of positives among all rows; never 0, because of the rows not seen."""
+        """The fraction of positives among all rows; 0 only if every row was verified."""
         part = 0.5 / len(self.rows)
         fraction = (self.positive + part) / (self.checked + 2 * part)
-        return float(self.rows @ fraction / self.rows.sum())
+        return float((self.positive.sum() + self._unknown @ fraction) / self.rows.sum())
+
+    @property
+    def _unknown(self) -> IntArray:
+        """The rows without a verdict."""
+        return np.maximum(self.rows - self.checked, 0)
 
     def quantiles(self, levels: FloatArray) -> FloatArray:
         """Quantiles of the fraction, between the extremes of the interval: half a row of each."""
@@ -88,27 +95,47 @@ class Verified:
     ) -> FloatArray:
         """Quantiles of the fraction of positives among all rows, of the shape of the levels.
 
-        In each stratum the fraction has the distribution Beta(positives, negatives), where the
-        positives and negatives to be added to those seen are spread over the strata. Few verdicts
-        vary less among themselves than the rows do, by one part in their number, so those of a
-        stratum with both kinds are discounted.
+        In each stratum the fraction of the rows not seen has the distribution Beta(positives,
+        negatives), where the positives and negatives to be added to those seen are spread over the
+        strata. Few verdicts vary less among themselves than the rows do, by one part in their
+        number, so those of a stratum with both kinds are discounted.
         """
-        from scipy.special import betainc
-
+        seen, unknown, total = self.positive.sum(), self._unknown, self.rows.sum()
+        if not unknown.any():
+            return np.full(np.shape(levels), seen / total)
         both = (self.positive > 0) & (self.positive < self.checked) & (len(self.rows) > 1)
         counted = np.where(both, 1 - DISCOUNT / np.maximum(self.checked, 1), 1.0)
         a = counted * self.positive + more_positives / len(self.rows)
         b = counted * (self.checked - self.positive) + more_negatives / len(self.rows)
-        # an edited audit may have lost all rows of a small stratum, which then says nothing
-        size = np.maximum(self.rows[:, None] / self.rows.sum(), 1e-300)
-        ends = np.clip((np.arange(POINTS + 1) - 0.5) / (POINTS - 1) / size, 0, 1)
-        cdf = betainc(np.maximum(a, TINY)[:, None], np.maximum(b, TINY)[:, None], ends)
+        points = min(int(unknown.sum()), POINTS - 1) + 1  # numbers of positives, or ranges of them
+        width = unknown.sum() / (points - 1)
+        ends = (np.arange(points + 1) - 0.5) * width
+        beta = zip(unknown.tolist(), np.maximum(a, TINY), np.maximum(b, TINY), strict=True)
+        cdf = np.array([_beta_binomial(ends, *one) for one in beta])
         # the sum over strata: a product of Fourier transforms, with room for all of them
-        parts = np.fft.rfft(np.diff(cdf, axis=1), 2 * POINTS, axis=1)
-        mass = np.fft.irfft(np.prod(parts, axis=0))[:POINTS].clip(0)
+        parts = np.fft.rfft(np.diff(cdf, axis=1), 2 * points, axis=1)
+        mass = np.fft.irfft(np.prod(parts, axis=0), 2 * points)[:points].clip(0)
         below = np.append(0.0, np.cumsum(mass) / mass.sum())
-        edges = np.clip((np.arange(POINTS + 1) - 0.5) / (POINTS - 1), 0, 1)
-        return np.asarray(np.interp(levels, below, edges))
+        positives = np.interp(levels, below, np.clip(ends, 0, unknown.sum()))
+        return np.asarray((seen + (np.rint(positives) if width == 1 else positives)) / total)
+
+
+def _beta_binomial(most: FloatArray, n: int, a: float, b: float) -> FloatArray:
+    """The probability of at most so many positives among n rows, if their rate is Beta(a, b).
+
+    Beyond POINTS rows, a beta distribution of the same mean and variance is close enough.
+    """
+    from scipy.special import betainc, betaln
+
+    if n >= POINTS:
+        certainty = (n - 1) / (n + a + b)
+        fraction = np.clip((most + 0.5) / (n + 1), 0, 1)
+        return np.asarray(betainc(certainty * a, certainty * b, fraction))
+    positive = np.arange(n + 1)
+    ways = -np.log1p(n) - betaln(positive + 1, n - positive + 1)
+    mass = np.exp(ways + betaln(positive + a, n - positive + b) - betaln(a, b))
+    below = np.append(0.0, np.cumsum(mass) / mass.sum())
+    return np.asarray(below[np.clip(np.floor(most).astype(np.int64) + 1, 0, n + 1)])
 
 
 def stratify(posterior: FloatArray, rows: IntArray) -> tuple[IntArray, FloatArray]:
@@ -236,8 +263,9 @@ class Audit:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """The rows that have a verdict."""
-        return [verdict for verdict in self.drawn if verdict.positive is not None]
+        """The rows that have a verdict, in an order that is the same for any order of the file."""
+        verified = (verdict for verdict in self.drawn if verdict.positive is not None)
+        return sorted(verified, key=lambda v: (v.part, v.stratum, v.posterior, v.positive))
 
     @property
     def n_verified(self) -> int:
@@ -391,7 +419,10 @@ def _estimate(
         alpha, beta = unlabeled.estimate(), labeled.estimate()
     else:
         belief, notices = _condition(unlabeled, labeled, top, estimation.sketch, settings)
-        pairs = np.array(belief.draws(DRAWS))
+        pairs = np.array(belief.draws(DRAWS))  # nodes are coarser than verdicts
+        for column, verified in enumerate((unlabeled, labeled)):
+            if verified is not None:
+                pairs[:, column] = np.clip(pairs[:, column], *verified.draws(DRAWS)[[0, -1]])
         alpha, beta = float(belief.alphas(np.array([0.5]))[0]), belief.means[1]
         alpha_ci, beta_ci = belief.interval(LEVEL)
     if unlabeled is not None:
@@ -404,8 +435,8 @@ def _estimate(
     return Estimate(
         alpha=alpha,
         beta=beta,
-        alpha_plus=min(alpha / beta, 1.0),
-        beta_plus=min((1 - beta) / (1 - alpha), 1.0),
+        alpha_plus=min(alpha / beta, 1.0) if beta > 0 else None,
+        beta_plus=min((1 - beta) / (1 - alpha), 1.0) if alpha < 1 else None,
         alpha_ci=alpha_ci,
         beta_ci=beta_ci,
         alpha_ci_sampling=alpha_ci if unlabeled is not None else by_scores.alpha_ci_sampling,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import functools
 import math
@@ -313,7 +312,7 @@ class _NoPandas:
 
 
 def _start_arrow(threads: int) -> None:
-    """Load pyarrow, which looks for pandas once, and set its threads and allocator."""
+    """Load pyarrow, which looks for pandas once, and set its threads."""
     sys.meta_path.insert(0, _NoPandas)
     try:
         import pyarrow as pa
@@ -322,5 +321,3 @@ def _start_arrow(threads: int) -> None:
     finally:
         sys.meta_path.remove(_NoPandas)
     pa.set_cpu_count(threads)
-    with contextlib.suppress(NotImplementedError):  # not in every build; others hold on to more
-        pa.set_memory_pool(pa.jemalloc_memory_pool())

@@ -56,7 +56,11 @@ COMMANDS = {  # in the order of use, with the modules that hold them
     "simulate": "simulate",
     "schema": "simulate",
 }
-SIGNALS = ("SIGTERM", "SIGHUP", "SIGINT")  # that end the process; not every platform has them all
+# that end the process; not every platform has them all, and batch systems send any of them
+SIGNALS = (
+    *("SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"),
+    *("SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM", "SIGVTALRM"),
+)
 DISCARD: Callable[[Any], None] = deque[Any](maxlen=0).append  # for progress nobody sees
 BLAS_VARIABLES = (
     *("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"),
@@ -122,6 +126,7 @@ def exit_code(command: Callable[[], object]) -> int:
     """The exit code of a command; its errors are printed to stderr."""
     try:
         code = command()
+        interrupts.cleanups.clear()  # directories that it made stay
     except ClosedPipe as error:
         return error.exit_code
     except PunoiseError as error:
@@ -142,6 +147,8 @@ def exit_code(command: Callable[[], object]) -> int:
         if fault is None:
             raise
         return _fail(str(fault), fault.exit_code)
+    finally:
+        interrupts.clean_up()
     return code if isinstance(code, int) else 0
 
 
@@ -337,7 +344,5 @@ def _end(number: int) -> None:
     if interrupts.depth:
         interrupts.pending = lambda: _end(number)
         return
-    for clean_up in reversed(interrupts.cleanups.values()):
-        with contextlib.suppress(OSError):
-            clean_up()
+    interrupts.clean_up()
     os._exit(128 + number)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ..errors import EstimationError, InputError, PunoiseError
+from ..errors import EstimationError, InputError
 from .options import Options, command
 from .process import Console
 
 if TYPE_CHECKING:
-    from ..notices import Notice
-    from ..pipeline import RunResult, RunSettings
+    from ..pipeline import RunResult
 
 ACCEPTED = 0.01  # q-value up to which the summary counts matches
 
@@ -50,24 +49,10 @@ def run(options: Options, console: Console) -> None:
         if options.on_failure != "write":
             raise
         console.say(f"punoise: warning: no estimate: {error}")
-        console.check_strict(_write_failure(settings, error, options.out_dir))
+        console.check_strict(pipeline.write_failure(settings, error, options.out_dir).notices)
         return
     _print(result, options.out_dir, console)
     console.check_strict(result.notices)
-
-
-def _write_failure(settings: RunSettings, error: PunoiseError, out_dir: str) -> tuple[Notice, ...]:
-    """Write prior.json that says why there is no estimate, beside what an earlier run left."""
-    from .. import pipeline
-    from ..tables.writing import abandon, earlier_files, make_directory, write_json
-
-    prior = pipeline.failed_prior_for(settings.prior, error)
-    make_directory(out_dir)
-    abandon(out_dir)  # what a run left that was killed among its shards
-    if earlier := [name for name in earlier_files(out_dir) if name != "prior.json"]:
-        prior = prior.with_remark(f"of an earlier run, not of this one: {', '.join(earlier)}")
-    write_json(os.path.join(out_dir, "prior.json"), prior.to_json())
-    return prior.notices
 
 
 def _print(result: RunResult, out_dir: str, console: Console) -> None:

@@ -16,20 +16,20 @@ def simulate(options: Options, console: Console) -> None:
     punoise simulate --out-dir simulated --alpha 0.2 --beta 0.95
     """
     from ..tables.simulate import simulate, write_simulation
-    from ..tables.writing import new_directory
+    from ..tables.writing import make_directory
 
-    with new_directory(options.out_dir):
-        drawn = simulate(
-            options.alpha,
-            options.beta,
-            options.n_labeled,
-            options.n_unlabeled,
-            options.n_features,
-            options.seed,
-            options.selection,
-            options.n_negatives,
-        )
-        write_simulation(drawn, options.out_dir)
+    make_directory(options.out_dir)
+    drawn = simulate(
+        options.alpha,
+        options.beta,
+        options.n_labeled,
+        options.n_unlabeled,
+        options.n_features,
+        options.seed,
+        options.selection,
+        options.n_negatives,
+    )
+    write_simulation(drawn, options.out_dir)
 
 
 @command("schema")

@@ -107,7 +107,7 @@ def calibrate(
         mirrored = calibrate(sketch.mirrored(), _mirror(shares), smooth, start)
         return _exchange_classes(mirrored, sketch, shares)
     (plain,) = _calibrate_each(sketch, [shares], smooth, start)
-    if not shares.draws or plain.notices:
+    if not shares.draws or plain.notices or not plain.informative:
         return plain
     copies = list(_calibrate_each(sketch, spread(shares, AVERAGED), smooth, start))
     p = np.mean([copy.posterior for copy in copies], axis=0)
@@ -542,7 +542,7 @@ def _row_bounds(calibration: Calibration, seed: int) -> Bounds:
     mirrored = calibration.mirrored
     if mirrored is not None:
         return _exchange_bounds(_row_bounds(mirrored, seed))
-    if not calibration.informative:
+    if not any(map(is_informative, spread(calibration.shares, MIXED))):
         lr, p = calibration.lr, calibration.posterior
         return Bounds((lr, lr), (p, p))
     quantiles = _bootstrapped(calibration, seed) if calibration.smooth else _credible(calibration)

@@ -152,7 +152,8 @@ def sampling_interval(sketch: Sketch, alpha: float) -> tuple[float, float]:
     error = min(float(np.hypot(*(slopes * [top_error, bottom_error]))), 3.0)
     odds = alpha / (1 - alpha) if alpha < 1 else np.inf
     low, high = odds * np.exp(np.array([-1.96, 1.96]) * error / max(1 - alpha, 1e-9))
-    return float(low / (1 + low)), float(1 / (1 + 1 / high)) if high > 0 else 0.0
+    low, high = low / (1 + low), 1 / (1 + 1 / high) if high > 0 else 0.0
+    return min(float(low), alpha), max(float(high), alpha)  # rounding moves both
 
 
 def _best_bin(mixture: IntArray, component: IntArray) -> tuple[float, float]:

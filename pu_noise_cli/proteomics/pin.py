@@ -135,51 +135,42 @@ def _parse(
     """The rows of a block of whole lines."""
     import pyarrow.csv
 
-    bad_rows = []
-
-    def bad_row(row: pyarrow.csv.InvalidRow) -> str:
-        bad_rows.append(row)
-        return "error"
-
     try:
         table = pyarrow.csv.read_csv(
             pa.py_buffer(_join_last_column(block, len(header.names))),
             read_options=pyarrow.csv.ReadOptions(
                 use_threads=False, block_size=len(block) + 1, column_names=header.names
             ),
-            parse_options=pyarrow.csv.ParseOptions(
-                delimiter="\t", quote_char=False, invalid_row_handler=bad_row
-            ),
+            parse_options=pyarrow.csv.ParseOptions(delimiter="\t", quote_char=False),
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types=dict.fromkeys(header.names, pa.string()),
                 include_columns=columns,
                 strings_can_be_null=False,
             ),
         )
-    except pa.ArrowInvalid as error:
-        if not bad_rows:
-            _check_utf8(shard, block, first_row)
-            raise
-        raise InputError(
-            f"{shard.name}: row {first_row + bad_rows[0].number} has "
-            f"{bad_rows[0].actual_columns} values "
-            f"where the header has {len(header.names)} columns"
-        ) from error
+    except pa.ArrowInvalid:
+        _check_rows(shard, header, block, first_row)
+        raise
     if (last := header.names[-1]) in columns:
         proteins = pc.replace_substring(table[last], SEPARATOR.decode(), "\t")
         table = table.set_column(columns.index(last), last, proteins)
     return table
 
 
-def _check_utf8(shard: Shard, block: bytes, first_row: int) -> None:
-    """Raise an input error that names the row of text that is not UTF-8."""
-    try:
-        block.decode()
-    except UnicodeDecodeError as error:
-        row = first_row + block.count(b"\n", 0, error.start) + 1
-        raise InputError(
-            f"{shard.name}: row {row} is not UTF-8; convert it, e.g. with iconv -f LATIN1 -t UTF-8"
-        ) from error
+def _check_rows(shard: Shard, header: _Header, block: bytes, first_row: int) -> None:
+    """Raise an input error that names the first row that is too short or not UTF-8."""
+    lines = [line for line in block.split(b"\n") if line.strip(b"\r")]
+    for row, line in enumerate(lines, first_row + 1):
+        try:
+            values = line.decode().count("\t") + 1
+        except UnicodeDecodeError as error:
+            remedy = "convert it, e.g. with iconv -f LATIN1 -t UTF-8"
+            raise InputError(f"{shard.name}: row {row} is not UTF-8; {remedy}") from error
+        if values < len(header.names):
+            raise InputError(
+                f"{shard.name}: row {row} has {values} values "
+                f"where the header has {len(header.names)} columns"
+            )
 
 
 def _join_last_column(block: bytes, columns: int) -> bytes:

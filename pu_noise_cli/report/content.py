@@ -747,7 +747,9 @@ def _evidence(
         for one in thresholds.levels
         if one.reached is not None
     ]
-    listed = "; ".join(f"{one.level.code} {begins(one, thresholds)}" for one in thresholds.levels)
+    listed = "; ".join(
+        f"{shortened(one.level.code)} {begins(one, thresholds)}" for one in thresholds.levels
+    )
     return [
         Chart(
             "evidence",

@@ -173,8 +173,11 @@ def check_parquet(rows: Rows, needed_for: str) -> None:
                 )
 
 
-def check_sharded_target(out: str, rows: Rows) -> None:
-    """Raise an error, before any work is done, if an output cannot be a directory of shards."""
+def check_sharded_target(out: str, rows: Rows, may_link: bool = True) -> None:
+    """Raise an error, before any work is done, if an output cannot be a directory of shards.
+
+    Unless it may be a link, what is written stays inside of its parent directory.
+    """
     check_parquet(rows, f"{option('out')} {out}")
     if rows.num_rows == 0:
         raise InputError(f"{rows.tables[0].name}: the table has no rows")
@@ -183,8 +186,12 @@ def check_sharded_target(out: str, rows: Rows) -> None:
     for name in names:
         if os.path.realpath(os.path.join(out, name)) in sources:
             raise UsageError(f"{out}: would overwrite {name!r}, which is an input")
+    if not may_link and os.path.islink(out.rstrip("/")):
+        raise UsageError(f"{out}: is a symbolic link")
     make_directory(out)
     for path in Path(out).iterdir():
+        if path.is_symlink():
+            raise UsageError(f"{path}: is a symbolic link; remove it")
         if path.name[0] not in "._" and path.name not in names:
             raise UsageError(f"{out}: holds {path.name!r}, which would be read as a shard")
 

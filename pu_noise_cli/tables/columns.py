@@ -26,7 +26,7 @@ MISSING_TEXTS = (
     *("", ".", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "-nan"),
     *("NULL", "null", "None"),
 )
-NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity)$"
+NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity)$"
 BOOLEANS = {"true": 1.0, "false": 0.0}
 NO_ROWS = np.empty(0, np.int64)
 

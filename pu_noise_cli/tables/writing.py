@@ -44,7 +44,16 @@ from ..errors import (
 )
 from ..notices import Notice
 from .columns import ColumnSummary
-from .files import BGZIP, COMPRESSIONS, DELIMITERS, Count, Format, read_document, usage_errors
+from .files import (
+    BGZIP,
+    COMPRESSIONS,
+    DELIMITERS,
+    Count,
+    Format,
+    read_document,
+    split_compression,
+    usage_errors,
+)
 from .reading import MANIFEST, PARQUET_KEY, existing_files
 
 TEMPORARY = re.compile(r"(\..*\.)[a-z0-9_]{8}\.tmp", re.DOTALL)
@@ -174,21 +183,20 @@ def check_distinct(outputs: Iterable[str | None], inputs: Iterable[str | None]) 
 
 
 def make_directory(name: str) -> None:
-    """Make a directory for outputs unless it exists."""
+    """Make a directory for outputs unless it exists.
+
+    Directories that it makes go again if they are empty when an error or a signal ends the command.
+    """
     with usage_errors(name):
         if os.path.lexists(name) and not os.path.isdir(name):
             raise UsageError(f"{name}: is not a directory")
+        path = Path(name).absolute()
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+        for folder in reversed(missing):
+            interrupts.cleanups[str(folder)] = functools.partial(os.rmdir, folder)
         os.makedirs(name, exist_ok=True)
     if not os.access(name, os.W_OK | os.X_OK):
         raise UsageError(f"{name}: permission denied")
-
-
-@contextlib.contextmanager
-def new_directory(name: str) -> Iterator[None]:
-    """Make a directory for outputs, removed again if it stays empty after an error."""
-    make_directory(name)
-    with _undone(name, functools.partial(os.rmdir, name)):
-        yield
 
 
 def check_table_target(name: str) -> None:
@@ -214,7 +222,7 @@ def _target_format(name: str) -> Format:
 
 def is_json(name: str) -> bool:
     """Whether an output is written as JSON rather than as a table."""
-    return _is_stdout(name) or ".json" in Path(name.lower()).suffixes
+    return _is_stdout(name) or split_compression(name)[0].lower().endswith(".json")
 
 
 def _is_stdout(name: str) -> bool:
@@ -452,24 +460,34 @@ class Provenance(msgspec.Struct, kw_only=True):
 def digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """The SHA-256 of existing files in a directory, by name."""
     by_name = {}
-    for name in names:
+    for name in existing(folder, names):
         if (folder / name).is_file():
             with open(folder / name, "rb") as file:
                 by_name[name] = hashlib.file_digest(file, "sha256").hexdigest()
     return by_name
 
 
-def earlier_files(out_dir: str) -> list[str]:
+def existing(folder: Path, names: Iterable[str]) -> list[str]:
+    """The names of files or links in a directory; what lies behind a linked directory is not."""
+
+    def exists(path: Path) -> bool:
+        is_inside = path.parent == folder or not path.parent.is_symlink()
+        return is_inside and (path.is_symlink() or path.is_file())
+
+    return [name for name in names if exists(folder / name)]
+
+
+def _earlier_files(folder: Path) -> list[str]:
     """The files in a directory that an earlier run wrote and nobody changed, by its provenance."""
-    name = os.path.join(out_dir, PROVENANCE)
+    name = str(folder / PROVENANCE)
     if not os.path.isfile(name):
         return []
     try:
         written = read_document(name, Provenance).files
     except PunoiseError:
         return []
-    unchanged = digests(Path(out_dir), [n for n in (*OUTPUTS, *MANIFESTS) if n in written])
-    return sorted([PROVENANCE, *(name for name, d in unchanged.items() if d == written[name])])
+    unchanged = digests(folder, [n for n in (*OUTPUTS, *MANIFESTS) if n in written])
+    return [PROVENANCE, *(name for name, digest in unchanged.items() if digest == written[name])]
 
 
 def check_same_run(name: str, written: Mapping[str, str], files: Iterable[str]) -> None:
@@ -512,13 +530,6 @@ def check_finished(name: str) -> None:
         )
 
 
-def abandon(out_dir: str) -> None:
-    """Give an unfinished run up: its shards cannot be read as tables, other files can."""
-    if is_unfinished(out_dir):
-        for name in (*MANIFESTS, UNFINISHED):
-            Path(out_dir, name).unlink(missing_ok=True)
-
-
 def _mark(folder: Path) -> None:
     mark = folder / UNFINISHED
     if mark.is_dir():
@@ -537,6 +548,15 @@ class Stage:
     path: Path
     out_dir: Path
     in_place: bool = False  # shards are written to their names meanwhile
+    was_unfinished: bool = False  # if in place: the directory was marked already
+
+    @property
+    def earlier_files(self) -> set[str]:
+        """The files that earlier runs wrote: by a provenance, or all after one was killed."""
+        killed = self.was_unfinished if self.in_place else is_unfinished(str(self.out_dir))
+        if killed:
+            return {*existing(self.out_dir, (*OUTPUTS, *MANIFESTS))}
+        return {*_earlier_files(self.out_dir)}
 
     def commit(self, last: str = PROVENANCE, obsolete: Iterable[str] = ()) -> list[str]:
         """Move all files to their names and remove obsolete ones; returns the names.
@@ -565,31 +585,34 @@ def staged(out_dir: str, in_place: bool = False) -> Iterator[Stage]:
     """A stage, removed afterwards, like stages that killed processes left.
 
     If shards are written in place, the directory is marked from the start. After an error the mark
-    goes, and so do the manifests if any shard may have changed.
+    goes unless it was there before, and so do the manifests if any shard may have changed.
     """
     folder = Path(out_dir)
     with contextlib.ExitStack() as stack:
         if in_place:
             stack.enter_context(_only_writer(folder))
+        was_unfinished = is_unfinished(out_dir)
         with uninterrupted():
             _remove_stages(folder)
             path, lock = _new_stage(folder)
             interrupts.cleanups[str(path)] = functools.partial(shutil.rmtree, path)
             stack.callback(_remove_stage, path, lock)
             if in_place:
-                unmark = functools.partial(
-                    _unmark, folder, is_unfinished(out_dir), digests(folder, MANIFESTS)
-                )
+                manifests = digests(folder, MANIFESTS)
+                unmark = functools.partial(_unmark, folder, was_unfinished, manifests)
                 _mark(folder)
                 stack.enter_context(_undone(UNFINISHED, unmark))
-        yield Stage(path, folder, in_place)
+        yield Stage(path, folder, in_place, was_unfinished)
 
 
 def _unmark(folder: Path, was_unfinished: bool, manifests: Mapping[str, str]) -> None:
-    """Remove the mark unless the run has finished, and manifests unless they are as before."""
-    if was_unfinished or digests(folder, MANIFESTS) != manifests:
-        abandon(str(folder))
-    else:
+    """Remove the mark unless it was there before, and manifests unless they are as before."""
+    if not is_unfinished(str(folder)):  # the run has finished
+        return
+    if digests(folder, MANIFESTS) != manifests:
+        for name in existing(folder, MANIFESTS):
+            (folder / name).unlink(missing_ok=True)
+    if not was_unfinished:
         (folder / UNFINISHED).unlink(missing_ok=True)
 
 

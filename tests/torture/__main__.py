@@ -20,21 +20,27 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from child import warm_up
+from pu_noise_cli.cli.process import limit_blas
+
+limit_blas()  # before numpy comes
+
+# ruff: noqa: E402
+from child import ENDING, warm_up
 from inputs import READERS, clean, one_input
 from limits import can_mount, hostile_name, limit, small_disk
+from relations import cases
 from samples import make
 from stops import WRITERS, Stops
 
 SHARES = {
-    "inputs": 0.5,
-    "kills": 0.25,
-    "signals": 0.13,
-    "limits": 0.05,
+    "relations": 0.3,
+    "inputs": 0.3,
+    "kills": 0.2,
+    "signals": 0.1,
+    "limits": 0.04,
     "disk": 0.03,
-    "names": 0.04,
+    "names": 0.03,
 }
-ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Campaign:
@@ -57,13 +63,22 @@ class Campaign:
         clean(self.folder)
         start = time.monotonic()
         row, fault = getattr(self, kind)(rng)
+        self.note(kind, number, row, fault, time.monotonic() - start)
+        if fault is not None and (keep := os.environ.get("PUNOISE_TORTURE_KEEP")):
+            shutil.copytree(self.folder, f"{keep}/{kind}-{number}", symlinks=True)
+
+    def note(self, kind: str, number: int, row: str, fault: str | None, seconds: float) -> None:
+        """Count a try."""
         self.tried[row] += 1
-        self.slowest[row] = max(self.slowest.get(row, 0), time.monotonic() - start)
+        self.slowest[row] = max(self.slowest.get(row, 0), seconds)
         if fault is not None:
             self.failed[row] += 1
             print(f"FAILED {kind} {number}: {row}: {fault}", flush=True)
-            if keep := os.environ.get("PUNOISE_TORTURE_KEEP"):  # for whoever looks into it
-                shutil.copytree(self.folder, f"{keep}/{kind}-{number}", symlinks=True)
+
+    def relations(self, first: int, count: int | None, seconds: float) -> None:
+        """Relations on all cores."""
+        for number, (row, fault, took) in cases(self.seed, first, count, seconds):
+            self.note("relations", number, row, fault, took)
 
     def inputs(self, rng: Random) -> tuple[str, str | None]:
         kind = rng.choice(list(READERS))
@@ -78,7 +93,7 @@ class Campaign:
 
     def signals(self, rng: Random) -> tuple[str, str | None]:
         name = rng.choice(list(WRITERS))
-        numbers = tuple(rng.choice(ENDING) for _ in range(rng.choice((1, 2))))
+        numbers = tuple(rng.choice(sorted(ENDING)) for _ in range(rng.choice((1, 2))))
         kind = "signal" if len(numbers) == 1 else "two signals"
         return kind, self.stops.stop(name, numbers, self.folder, rng)
 
@@ -118,7 +133,10 @@ def main() -> int:
         kinds = [kind for kind in SHARES if kind != "disk" or can_mount(Path(folder))]
         campaign = Campaign(Path(folder), given.seed)
         for kind in kinds:
-            if counts:
+            if kind == "relations":
+                count = counts.get(kind, 0) if counts else None
+                campaign.relations(given.first, count, given.seconds * SHARES[kind])
+            elif counts:
                 for number in range(counts.get(kind, 0)):
                     campaign.attempt(kind, given.first + number)
             else:

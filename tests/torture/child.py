@@ -13,7 +13,7 @@ from pathlib import Path
 
 LONGEST = 60.0  # seconds that a command may take
 MOST_MEMORY = 1 << 30
-ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU}
 
 
 def warm_up() -> None:

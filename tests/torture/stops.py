@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from child import Child, punoise
+from child import ENDING, Child, punoise
 from samples import PAIR
 
 SCORED = ("--scores", "scores.parquet")
@@ -121,7 +121,7 @@ class Stops:
             time.sleep(rng.choice((0, 0, 0.001, 0.01)))
         ended = child.wait()
         killed = signal.SIGKILL in numbers
-        if not killed and (ended.fault or ended.code not in (0, 129, 130, 143)):
+        if not killed and (ended.fault or ended.code not in (0, *(128 + n for n in ENDING))):
             return ended.fault or f"exit code {ended.code}: {ended.err[:300]}"
         fault = self.state(writer, folder / "out", old, new, killed)
         return fault or self.again(writer, folder, new)

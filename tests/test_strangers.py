@@ -1,0 +1,267 @@
+"""Directories that a stranger prepared, or that an earlier run left; and signals of all kinds."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pu_noise_cli.tables import writing
+
+FAST = ("--classifier", "logistic")
+RESULTS = {"scores.parquet", "posterior.parquet", "model.punoise", "report.html", "provenance.json"}
+
+
+@pytest.fixture
+def parquet(frames, tmp_path) -> list[str]:
+    """The options that name the small tables as Parquet files."""
+    options = list(FAST)
+    for frame, name in zip(frames, ("labeled", "unlabeled"), strict=True):
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+        options += [f"--{name}", str(tmp_path / f"{name}.parquet")]
+    return options
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Every file below a directory, by its path in it."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+# ---- Links out of the directory
+
+
+@pytest.mark.parametrize("name", ["scores", "posterior"])
+@pytest.mark.parametrize("options", [[], ["--shards"], ["--on-failure", "write"]])
+def test_a_linked_directory_of_shards_is_not_followed(name, options, parquet, punoise, tmp_path):
+    out, victim = tmp_path / "out", tmp_path / "victim"
+    punoise("run", *parquet, "--shards", "--out-dir", out)
+    (out / name).rename(victim)
+    (out / name).symlink_to(victim, target_is_directory=True)
+    (out / writing.UNFINISHED).touch()
+    before = content(victim)
+    refused = 2 if options == ["--shards"] else 0
+    fails = ["--drop-columns", "none"] if "--on-failure" in options else []
+    punoise("run", *parquet, "--seed", "1", *options, *fails, "--out-dir", out, expect=refused)
+    assert content(victim) == before
+
+
+def test_a_planted_provenance_removes_nothing_outside(parquet, punoise, tmp_path):
+    out, victim = tmp_path / "out", tmp_path / "victim"
+    punoise("run", *parquet, "--shards", "--out-dir", out)
+    shutil.move(out / "scores", victim)
+    (out / "scores").symlink_to(victim, target_is_directory=True)
+    before = content(victim)
+    punoise("run", *parquet, "--out-dir", out)
+    assert content(victim) == before
+
+
+# ---- Marks
+
+
+@pytest.mark.parametrize("kind", ["pipe", "brackets", "directory"])
+def test_no_reader_opens_a_mark(kind, results, punoise, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(results, out)
+    mark = out / writing.UNFINISHED
+    if kind == "pipe":
+        os.mkfifo(mark)
+    elif kind == "directory":
+        mark.mkdir()
+    else:
+        mark.write_text("[" * 200_000)
+    scores = ["--scores", out / "scores.parquet"]
+    for command in (
+        ["summarize", out / "prior.json"],
+        ["report", "--prior", out / "prior.json"],
+        ["posterior", *scores, "--prior", out / "prior.json"],
+        ["estimate-prior", *scores],
+    ):
+        started = time.monotonic()
+        assert "from two runs" in punoise(*command, "--out", tmp_path / "x.tsv", expect=3).err
+        assert time.monotonic() - started < 5
+
+
+# ---- What a failed run leaves
+
+
+def failing(tables: list[str]) -> list[str]:
+    return [*tables, *FAST, "--drop-columns", "none", "--on-failure", "write"]
+
+
+@pytest.mark.parametrize("form", ["parquet", "tsv"])
+def test_a_failure_leaves_no_result_of_an_earlier_run(form, tables, punoise, tmp_path):
+    out = tmp_path / "out"
+    evidence = ("--evidence", "acmg", "--target-alpha", "0.1")
+    punoise("run", *tables, *FAST, *evidence, "--format", form, "--out-dir", out)
+    (out / "notes.txt").write_text("mine")
+    punoise("run", *failing(tables), "--out-dir", out)
+    assert {path.name for path in out.iterdir()} == {"prior.json", "notes.txt"}
+    assert json.loads((out / "prior.json").read_text())["alpha"] is None
+
+
+def test_a_failure_after_shards_leaves_no_readable_table(parquet, punoise, tmp_path):
+    out = tmp_path / "out"
+    punoise("run", *parquet, "--shards", "--out-dir", out)
+    punoise("run", *failing(parquet), "--shards", "--out-dir", out)
+    assert {path.name for path in out.iterdir()} <= {"prior.json", "scores", "posterior"}
+    for name in ("scores", "posterior"):
+        read = ("posterior", "--scores", out / name, "--alpha", "0.1", "--out", "-")
+        assert "_manifest.json" in punoise(*read, expect=3).err
+
+
+def test_a_result_that_was_changed_stays_but_is_marked(tables, punoise, tmp_path):
+    out = tmp_path / "out"
+    punoise("run", *tables, *FAST, "--format", "tsv", "--out-dir", out)
+    with open(out / "posterior.tsv", "a") as file:
+        file.write("\n")
+    punoise("run", *failing(tables), "--out-dir", out)
+    prior = json.loads((out / "prior.json").read_text())
+    assert {path.name for path in out.iterdir()} == {"prior.json", "posterior.tsv"}
+    assert "posterior.tsv" in prior["warnings"][0]["message"]
+
+
+def test_a_failure_after_a_kill_leaves_no_files_of_two_runs(tables, punoise, tmp_path):
+    from test_hardening import killed_while_committing
+
+    out = tmp_path / "out"
+    punoise("run", *tables, *FAST, "--out-dir", out)
+    killed_while_committing(out, tables, 3)
+    punoise("run", *failing(tables), "--out-dir", out)
+    left = {path.name for path in out.iterdir() if path.name[0] != "."}
+    prior = json.loads((out / "prior.json").read_text())
+    assert prior["alpha"] is None
+    if left - {"prior.json"}:  # they must not be taken for results
+        read = ("posterior", "--scores", out / "scores.parquet", "--alpha", "0.1", "--out", "-")
+        assert "from two runs" in punoise(*read, expect=3).err
+    punoise("run", *tables, *FAST, "--out-dir", out)
+    assert {path.name for path in out.iterdir()} == {*RESULTS, "prior.json"}
+
+
+@pytest.mark.parametrize("options", [[], ["--shards"]])
+@pytest.mark.parametrize("exists", [False, True])
+def test_an_error_leaves_directories_as_they_were(exists, options, frames, punoise, tmp_path):
+    labeled, unlabeled = frames
+    labeled.head(5).to_parquet(tmp_path / "few.parquet")
+    unlabeled.to_parquet(tmp_path / "u.parquet")
+    pair = ("--labeled", tmp_path / "few.parquet", "--unlabeled", tmp_path / "u.parquet", *FAST)
+    out = tmp_path / "deep" / "out"
+    if exists:
+        out.mkdir(parents=True)
+    punoise("run", *pair, *options, "--out-dir", out, expect=3)
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_dir()}
+    assert left == ({"deep", "deep/out"} if exists else set())
+
+
+def test_an_error_leaves_no_directory_of_shards(frames, punoise, tmp_path):
+    frames[0].head(5).to_parquet(tmp_path / "few.parquet")
+    frames[1].to_parquet(tmp_path / "u.parquet")
+    pair = ("--labeled", tmp_path / "few.parquet", "--unlabeled", tmp_path / "u.parquet", *FAST)
+    punoise("transform", *pair, "--out", f"{tmp_path}/new/", expect=3)
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "mine").mkdir()
+    punoise("transform", *pair, "--out", f"{tmp_path}/mine/", expect=3)
+    assert (tmp_path / "mine").exists()
+
+
+# ---- Signals
+
+SLOW = """
+import os, sys, threading, time
+from pu_noise_cli import pipeline
+from pu_noise_cli.cli import process
+def wait(*args, **more):
+    print("ready", flush=True)
+    time.sleep(60)
+pipeline.{step} = wait
+process.main()
+"""
+
+
+def stopped(number: int, step: str, *words: object) -> int:
+    """The exit code of a command that gets a signal when it comes to a step."""
+    command = [sys.executable, "-c", SLOW.replace("{step}", step), *map(str, words)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(number)
+        return process.wait(30)
+
+
+MORE = ("SIGTERM", "SIGINT", "SIGQUIT", "SIGUSR2", "SIGALRM")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*("SIGHUP", "SIGUSR1", "SIGXCPU"), *(pytest.param(n, marks=pytest.mark.ci) for n in MORE)],
+)
+def test_every_signal_that_ends_a_run_cleans_up(name, tables, tmp_path):
+    number, out = getattr(signal, name), tmp_path / "deep" / "out"
+    code = stopped(number, "estimate", "run", *tables, *FAST, "--out-dir", out)
+    assert code == 128 + number
+    assert not (tmp_path / "deep").exists()
+
+
+@pytest.mark.parametrize(
+    "step", ["train", pytest.param("estimate", marks=pytest.mark.ci), "sample_report"]
+)
+def test_a_signal_among_shards_leaves_no_new_ones_beside_an_old_prior(
+    step, parquet, punoise, tmp_path
+):
+    out = tmp_path / "out"
+    run = ("run", *parquet, "--shards", "--out-dir", out)
+    punoise(*run)
+    before = content(out)
+    assert stopped(signal.SIGTERM, step, *run, "--seed", "1") == 143
+    after = content(out)
+    if after != before:
+        read = ["posterior", "--scores", out / "scores", "--prior", out / "prior.json"]
+        assert "_manifest.json" in punoise(*read, "--out", "-", expect=3).err
+        assert "posterior/_manifest.json" not in after
+    punoise(*run)
+    assert content(out).keys() == before.keys()
+
+
+# ---- Names and values
+
+
+def test_a_ragged_row_that_is_not_utf8_is_bad_input(punoise, tmp_path):
+    file = tmp_path / "x.pin"
+    head = "SpecId\tLabel\tScanNr\tscore\tPeptide\tProteins\n"
+    good = "".join(f"s{i}\t{1 - 2 * (i % 2)}\t{i}\t{i}\tAK\tp\n" for i in range(60))
+    file.write_bytes(f"{head}{good}".encode() + b"s\xff\t1\t9\n")
+    result = punoise("run", "--table", file, "--out-dir", tmp_path / "out", expect=3)
+    assert "row 61" in result.err
+
+
+def test_a_long_code_for_missing_values_is_quick(frames, tmp_path, punoise):
+    rng = np.random.default_rng(0)
+    for name, n in (("l", 100), ("u", 300)):
+        frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n)})
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    pair = ("--labeled", tmp_path / "l.csv", "--unlabeled", tmp_path / "u.csv", *FAST)
+    started = time.monotonic()
+    punoise("transform", *pair, "--na", "9" * 8000 + "x", "--out", tmp_path / "s.tsv")
+    punoise("transform", *pair, "--na", "9" * 8000, "--out", tmp_path / "s.tsv")
+    assert time.monotonic() - started < 2
+
+
+def test_the_names_of_levels_turn_no_text_around(results, punoise, tmp_path):
+    level = {"name": "x", "code": "\u202eevil", "lr": 2}
+    rule = {"schema": "punoise.evidence/1", "levels": [level]}
+    (tmp_path / "rule.json").write_text(json.dumps(rule))
+    scored = ("--scores", results / "scores.parquet", "--prior", results / "prior.json")
+    out = tmp_path / "r.html"
+    punoise("report", *scored, "--evidence", tmp_path / "rule.json", "--out", out)
+    body = out.read_text().split("<body>")[1].split("<script")[0]
+    assert "\\u202eevil" in body
+    assert "\u202e" not in body
