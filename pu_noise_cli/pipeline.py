@@ -504,8 +504,8 @@ def posteriors(
         step = WriteMatchPosteriors.from_calibration(calibration, columns, roll_ups[PSMS])
     elif wanted.by is not None:
         groups = estimate_groups(scored, calibration, wanted.by, engine, wanted.groups)
-        alphas = calibration.shares.alpha, groups.shares.alpha
-        levels = None if graded is None else graded.group_levels(*alphas)
+        alpha = calibration.shares.alpha
+        levels = None if graded is None else graded.group_levels(alpha, groups.priors(alpha))
         by_group = GroupPosteriors(groups, calibration, limits, levels, wanted.fdr)
         step = WriteGroupPosteriors(sketch, columns, sign, by_group)
     else:
