@@ -110,7 +110,7 @@ class CountGroups:
     def __call__(self, job: Job, done: RowsDone, threads: int) -> GroupCounts:
         counter = GroupCounter(self.by, len(self.bins.first))
         for chunk, scores in scored_chunks(job.part, [self.by], self.scorer, threads):
-            known = ~np.isnan(scores)
+            known = ~np.isnan(scores) & chunk.counted
             names = group_names(chunk, self.by).filter(pa.array(known))
             cells = self.sketch.cell_index(scores[known])
             counter.add(names, chunk.sets[known], self.bins.by_cell[cells])

@@ -279,15 +279,17 @@ class _GroupRows:
         alpha = np.where(some, alpha.clip(0, 1), move_odds(np.array(self.alpha), log_odds))
         binary = (alpha * (1 - alpha)).clip(SMALLEST)
         # given the fraction among all rows that might be, those in the group still vary
-        open_rows = np.where(some, (self.rows * p * (1 - p)).sum(1) / n, binary)
+        open_rows = (self.rows * p * (1 - p)).sum(1) / n
         variance = (open_rows * error) ** 2 + binary**2 * self.variance
-        variance += np.where(some, open_rows / n * (1 - rows / rows.sum()), 0)
+        variance += open_rows / n * (1 - rows / rows.sum())
         size = np.maximum(binary / variance.clip(SMALLEST) - 1, SMALLEST)
         ends = [
             betaincinv((alpha * size).clip(SMALLEST), ((1 - alpha) * size).clip(SMALLEST), level)
             for level in (0.025, 0.975)
         ]
-        return np.array([alpha, *ends])
+        wide = 1.96 * np.sqrt(error**2 + self.variance)
+        unseen = [move_odds(alpha, -wide), move_odds(alpha, wide)]
+        return np.array([alpha, *np.where(some, ends, unseen)])
 
 
 def _blocks(rows: int) -> Iterator[slice]:

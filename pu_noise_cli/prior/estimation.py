@@ -19,7 +19,7 @@ from ..score.sketch import Sketch
 from ..tables.rows import LabeledClass
 from .base import ESTIMATORS, Estimate, Estimator, Interval, Samples, Settings
 from .bound import limits
-from .checks import Case, diagnose, diagnose_direction, missing_scores
+from .checks import Case, diagnose, diagnose_direction, uncounted
 from .document import CI_LEVEL, AuditResult, MethodEstimate, Prior, ProfileCurve
 
 DEFAULT_METHOD, CURVE_METHOD, TESTING_METHOD = "auto", "alphamax-n", "subclasses"
@@ -134,6 +134,7 @@ def conclude(
         n_labeled=sketch.n_labeled,
         n_unlabeled=sketch.n_unlabeled,
         n_negatives=sketch.n_negative or None,
+        n_overlap=sketch.overlap or None,
         n_verdicts=estimation.n_verdicts,
         alpha_max=alpha_max if answer.representative and not negatives else None,
         alpha_min=1 - alpha_max if answer.representative and negatives else None,
@@ -193,10 +194,11 @@ def stated_prior(
         n_labeled=sketch.n_labeled,
         n_unlabeled=sketch.n_unlabeled,
         n_negatives=sketch.n_negative or None,
+        n_overlap=sketch.overlap or None,
         auc_pu=auc_pu,
         auc=auc,
         sample=sample,
-        notices=(*notices, *missing_scores(sketch.missing), *check_stated(sketch, prior, learned)),
+        notices=(*notices, *uncounted(sketch), *check_stated(sketch, prior, learned)),
     )
 
 
