@@ -7,7 +7,7 @@ ones, at least 20, 95 % of them right. Scores are normal, those of positives hig
 where `shift` is given, the scores of each gene are moved by a normal number of that standard
 deviation. Errors are means over genes of |estimate - α|. The separate estimates are `auto` on each
 gene's own rows, and on its unlabeled and all labeled rows. Partial pooling is also shown without
-shifts of groups, and with all pairs of α and β of the whole as likely as `auto` has them.
+shifts of groups.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ from pu_noise_cli.tables.rows import LABELED, UNLABELED
 GENES, SMALLEST, LARGEST = 30, 30, 3000
 LOW, HIGH, BETA = 0.01, 0.5, 0.95
 POOLED = "partial pooling"
-PARTS = {
-    "pooling, hardly any shifts": {"SPREADS": (0.0,)},
-    "pooling, whole as it is": {"TEMPER": 0.0},
-}
+PARTS = {"pooling, hardly any shifts": {"SPREADS": (0.0,)}}
 
 
 @dataclass(frozen=True)

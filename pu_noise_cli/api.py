@@ -145,6 +145,7 @@ def estimate(
     categorical: Sequence[str] = (),
     classifier: str | None = None,
     max_train_rows: int | None = None,
+    count_overlap: bool = False,
     method: str | None = None,
     beta: float | None = None,
     purity: float | None = None,

@@ -36,6 +36,12 @@ def odds(p: FloatArray) -> FloatArray:
         return np.asarray(p / (1 - p))
 
 
+def move_odds(p: FloatArray, log_ratio: float | FloatArray) -> FloatArray:
+    """Probabilities whose odds are multiplied, by the logarithm of the factor; by 0 exactly p."""
+    moved = p * np.exp(log_ratio)
+    return np.asarray(moved / (1 - p + moved))
+
+
 # ---- Ranks and bins of sorted, weighted values
 
 

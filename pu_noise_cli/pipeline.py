@@ -52,6 +52,7 @@ from .report.page import Page
 from .scale.engine import Engine, check_sharded_target
 from .score.classifiers import CLASSIFIERS
 from .score.model import HonestScorer, StoredModel, save_model
+from .score.overlap import NO_OVERLAP, find_overlap
 from .score.scores import RowTally, Tally, TallyScores, WriteScores, column_notices, open_scores
 from .score.sketch import Sketch, check_sizes
 from .score.sketch import read_sketches as merge_sketch_files
@@ -251,8 +252,11 @@ def train(
     rows: Rows, scoring: ScoreSettings, engine: Engine, keep_digests: bool = False
 ) -> Trained:
     """Train a classifier on the rows; keep the digests of their files if wanted."""
+    overlap = NO_OVERLAP if scoring.count_overlap else find_overlap(rows, engine)
+    rows, twins = replace(rows, overlap=overlap.rows), overlap.twins
     survey = engine.gather_remote(survey_step(rows, scoring, keep_digests), rows, "sample")
-    trained = engine.call("train", train_model, rows, survey, scoring, keep_digests, watched=True)
+    given = rows, survey, scoring, keep_digests, twins
+    trained = engine.call("train", train_model, *given, watched=True)
     if keep_digests:
         for shard in (shard for table in rows.tables for shard in table.shards):
             shard.set_digest(trained.digests[shard.path])
@@ -267,6 +271,7 @@ def score_rows(
     model_out: str | None = None,
 ) -> ScoredRows:
     """Score the rows honestly; write SCORES and the model if wanted."""
+    rows = replace(rows, overlap=trained.scorer.overlap)
     step = WriteScores(trained.scorer, tally=_tally(rows), notices=trained.notices)
     if out is None:
         tally = engine.gather(step, rows, "score")
@@ -508,8 +513,8 @@ def posteriors(
         step = WriteMatchPosteriors.from_calibration(calibration, columns, roll_ups[PSMS])
     elif wanted.by is not None:
         groups = estimate_groups(scored, calibration, wanted.by, engine, wanted.groups)
-        alphas = calibration.shares.alpha, groups.shares.alpha
-        levels = None if graded is None else graded.group_levels(*alphas)
+        alpha = calibration.shares.alpha
+        levels = None if graded is None else graded.group_levels(alpha, groups.priors(alpha))
         by_group = GroupPosteriors(groups, calibration, limits, levels, wanted.fdr)
         step = WriteGroupPosteriors(sketch, columns, sign, by_group)
     else:

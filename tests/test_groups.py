@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -98,7 +99,7 @@ def test_a_small_group_leans_on_all_and_a_large_one_on_itself(estimated):
     assert abs(mean["large"] - 0.5) < 0.05
     assert 0.1 < mean["small"] < mean["large"] - 0.05
     width = sum(one.alpha_high - one.alpha_low for one in pooled)
-    assert width["small"] > 2 * width["large"]
+    assert width["small"] > 1.2 * width["large"]
     for one in pooled:
         low, alpha, high = one.loc[OTHER, ["alpha_low", "alpha", "alpha_high"]]
         assert low < 0.05 < alpha < 0.4 < high  # a group of which nothing is known
@@ -131,9 +132,64 @@ def test_labeled_negatives_give_the_same_shares(estimated):
     assert np.mean([abs(pooled.alpha[f"G{i}"] - 0.05) for i in range(8)]) < 0.04
 
 
-def test_one_group_has_the_share_of_the_whole(estimated):
-    frame = genes(3).assign(gene="all")
-    assert abs(estimated(frame).alpha["all"] - estimated(frame, by=False)) < 0.02
+@pytest.fixture
+def posteriors(punoise, tmp_path):
+    """A function that writes scores and gives their posteriors, with groups or without."""
+
+    def call(frame: pd.DataFrame, *more: object) -> pd.DataFrame:
+        frame.to_parquet(tmp_path / "scores.parquet")
+        scores, prior = ("--scores", tmp_path / "scores.parquet"), tmp_path / "prior.json"
+        if not more:
+            punoise("estimate-prior", *scores, "--out", prior)
+        out = tmp_path / "posterior.parquet"
+        punoise("posterior", *scores, "--prior", prior, *more, "--bounds", "--out", out)
+        return pd.read_parquet(out)
+
+    return call
+
+
+def few_rows(
+    seed: int, labeled: int, unlabeled: int, groups: int
+) -> tuple[pd.DataFrame, pd.Series]:
+    """Scores of which the labeled ones do not fit the others well, in random groups; classes."""
+    rng = np.random.default_rng(seed)
+    known = np.arange(labeled + unlabeled) < labeled
+    y = np.where(known, rng.random(len(known)) < 0.95, rng.random(len(known)) < 0.3)
+    score = rng.normal(size=len(known)) + rng.gamma(2.0, 0.7, size=len(known)) * y
+    frame = pd.DataFrame({"id": np.arange(len(known)), "set": np.where(known, *SET_NAMES)})
+    group = rng.integers(0, groups, len(known)).astype(str)
+    return frame.assign(score=score, gene=group), pd.Series(y)
+
+
+SET_NAMES = ("labeled", "unlabeled")
+SMALL_SETS = [(200, 80), (40, 100), (60, 400), (300, 300)]
+
+
+@pytest.mark.parametrize("size", SMALL_SETS)
+def test_one_group_is_the_whole(posteriors, punoise, tmp_path, size):
+    for seed in range(5):
+        frame, _ = few_rows(seed, *size, 1)
+        plain = posteriors(frame)
+        grouped = posteriors(frame, "--by", "gene", "--groups-out", tmp_path / "g.tsv")
+        pd.testing.assert_frame_equal(grouped[plain.columns], plain, check_exact=True)
+        found = pd.read_csv(tmp_path / "g.tsv", sep="\t", index_col="group")
+        alpha = json.loads((tmp_path / "prior.json").read_text())["alpha"]
+        assert (found.alpha["0"], found["shift"]["0"], found.log_odds["0"]) == (alpha, 0, 0)
+
+
+def test_random_groups_do_no_harm(posteriors, tmp_path):
+    errors = np.zeros(2)
+    for seed in range(12):
+        frame, y = few_rows(100 + seed, *SMALL_SETS[seed % 4], 7)
+        plain = posteriors(frame)
+        grouped = posteriors(frame, "--by", "gene", "--groups-out", tmp_path / "g.tsv")
+        unlabeled = (frame.set == "unlabeled").to_numpy()
+        for i, table in enumerate((plain, grouped)):
+            errors[i] += ((table.posterior - y)[unlabeled] ** 2).mean()
+        found = pd.read_csv(tmp_path / "g.tsv", sep="\t", index_col="group", dtype={"group": str})
+        mean = grouped.posterior[unlabeled].groupby(frame.gene).mean()
+        np.testing.assert_allclose(mean, found.alpha[mean.index], atol=0.005)
+    assert errors[1] < 1.02 * errors[0]
 
 
 def test_rows_without_the_name_of_a_group_are_counted_as_others(estimated):
@@ -160,7 +216,7 @@ def test_run_is_the_chain_of_single_commands(ran, tables, punoise, tmp_path):
     estimated = (tmp_path / "g.tsv").read_text()
     assert (tmp_path / "d.tsv").read_text() == estimated
     with_levels = (out / "groups.tsv").read_text().splitlines()
-    assert ["\t".join(line.split("\t")[:8]) for line in with_levels] == estimated.splitlines()
+    assert ["\t".join(line.split("\t")[:10]) for line in with_levels] == estimated.splitlines()
     for more in ([], ["--groups", tmp_path / "g.tsv"]):
         again = ("--groups-out", tmp_path / "again.tsv", "--out", tmp_path / "post.tsv")
         punoise("posterior", *scores, *prior, "--by", "gene", *more, "--evidence", "acmg", *again)
@@ -177,9 +233,14 @@ def test_each_row_has_the_posterior_of_its_group(ran, tables, punoise, tmp_path)
     assert found.index[:-1].is_monotonic_increasing
     assert found.n_unlabeled.sum() == 4420
     assert found.n_negatives.sum() == 0
-    alpha = rows.gene.replace("", OTHER).map(found.alpha).to_numpy()
-    bayes = alpha * rows.lr / (alpha * rows.lr + 1 - alpha)
+    alpha = json.loads((ran / "parquet" / "prior.json").read_text())["alpha"]
+    group = rows.gene.replace("", OTHER)
+    prior_odds = alpha / (1 - alpha) * np.exp(group.map(found.log_odds).to_numpy())
+    bayes = prior_odds * rows.lr / (prior_odds * rows.lr + 1)
     np.testing.assert_allclose(rows.posterior, bayes, rtol=1e-9)
+    mean = rows.posterior[rows.set == "unlabeled"].groupby(group).mean()
+    np.testing.assert_allclose(mean[found.index], found.alpha, atol=0.005)
+    assert abs(found.alpha @ found.n_unlabeled / 4420 - alpha) < 1e-6
     for name, mine in rows[rows.set == "unlabeled"].groupby("gene"):
         ranked = mine.sort_values("score")
         assert (np.diff(ranked.posterior) >= 0).all()
@@ -208,6 +269,9 @@ def test_bounds_hold_the_posterior_and_calls_are_told(ran, punoise, tmp_path):
     assert called > 100
 
 
+SAME = {"log_odds": 0.0, "log_odds_error": 0.0, "shift": 0.0}  # as the whole
+
+
 def write_groups(path: Path, **columns: list[object]) -> pd.DataFrame:
     """A table of groups as --groups-out writes it."""
     table = pd.DataFrame({"group": columns["group"], "n_labeled": 1, "n_unlabeled": 1})
@@ -217,7 +281,7 @@ def write_groups(path: Path, **columns: list[object]) -> pd.DataFrame:
 
 
 def test_bounds_hold_the_posterior_where_the_share_of_a_group_is_certain(scores, punoise, tmp_path):
-    certain = {"alpha": [0.2], "alpha_low": [0.2], "alpha_high": [0.2], "shift": [0.0]}
+    certain = {"alpha": [0.2], "alpha_low": [0.2], "alpha_high": [0.2], **SAME}
     write_groups(tmp_path / "g.tsv", group=[OTHER], **certain)
     given = ("--scores", scores, "--alpha", "0.2", "--by", "id", "--groups", tmp_path / "g.tsv")
     punoise("posterior", *given, "--bounds", "--out", tmp_path / "p.tsv")
@@ -316,7 +380,7 @@ def test_a_sketch_knows_of_no_groups(scores, punoise, tmp_path):
     ],
 )
 def test_damaged_tables_of_groups_are_refused(scores, punoise, tmp_path, change, said):
-    ends = {"alpha_low": [0.1, 0.2], "alpha_high": [0.3, 0.4], "shift": [0.0, 0.1]}
+    ends = {"alpha_low": [0.1, 0.2], "alpha_high": [0.3, 0.4], **SAME}
     table = write_groups(tmp_path / "g.tsv", group=["a", OTHER], alpha=[0.2, 0.3], **ends)
     path = tmp_path / "changed.tsv"
     change(table).to_csv(path, sep="\t", index=False)

@@ -21,7 +21,7 @@ from ..score.scores import score_chunks
 from ..score.sketch import Sketch
 from ..score.training import priorities
 from ..tables.reading import Batch, Table, open_table
-from ..tables.rows import NEGATIVE, SEPARATOR, Chunk, Rows, as_text, shown
+from ..tables.rows import SEPARATOR, Chunk, Rows, as_text, shown
 from .verdicts import (
     PARTS,
     SETS,
@@ -155,7 +155,9 @@ class Drawing:
         """Offer the rows of a chunk with their scores and strata, both of shape (n,)."""
         priority = priorities(self.seed + SALT, 0, chunk.first_row, len(scores))
         row = np.arange(chunk.first_row, chunk.first_row + len(scores))
-        drawable = ~np.isnan(scores) & (chunk.sets != NEGATIVE) & ~np.isin(row, self.earlier)
+        drawable = (
+            ~np.isnan(scores) & (chunk.labeled | chunk.unlabeled) & ~np.isin(row, self.earlier)
+        )
         candidates = np.flatnonzero((priority < self.limit[strata]) & drawable)
         if len(candidates) == 0:
             return
@@ -354,7 +356,7 @@ def _places(verdicts: Sequence[Verdict], rows: Rows) -> list[int]:
     by_id: dict[tuple[str, bool], list[int]] = {}
     for chunk, _ in score_chunks(rows, rows.id_columns):
         ids_here = pc.utf8_trim_whitespace(rows.ids(chunk))
-        drawable = chunk.sets != NEGATIVE
+        drawable = chunk.labeled | chunk.unlabeled
         for i in np.flatnonzero(np.asarray(pc.is_in(ids_here, ids)) & drawable):
             key = ids_here[int(i)].as_py(), bool(chunk.labeled[i])
             by_id.setdefault(key, []).append(chunk.first_row + int(i))

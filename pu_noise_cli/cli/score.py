@@ -26,7 +26,7 @@ def transform(options: Options, console: Console) -> None:
     punoise transform --labeled labeled.parquet --unlabeled 'shards/*.parquet' --out scores/
     """
     from .. import pipeline
-    from ..prior.checks import missing_scores
+    from ..prior.checks import uncounted
     from ..tables.writing import check_target
 
     if options.model_out is not None:
@@ -39,9 +39,7 @@ def transform(options: Options, console: Console) -> None:
             pipeline.score_rows(rows, trained, engine)
         scored = pipeline.score_rows(rows, trained, engine, options.out, options.model_out)
     console.print_score(scored)
-    console.conclude(
-        (*trained.notices, *(missing_scores(n) if (n := scored.sketch.missing) else ()))
-    )
+    console.conclude((*trained.notices, *uncounted(scored.sketch)))
 
 
 @command("train")
@@ -56,6 +54,7 @@ def train(options: Options, console: Console) -> None:
     punoise score --model model.punoise --table shards/1.parquet --set unlabeled --out 1.parquet
     """
     from .. import pipeline
+    from ..prior.checks import rows_in_both
     from ..score.model import StoredModel
     from ..tables.writing import check_target
 
@@ -70,7 +69,7 @@ def train(options: Options, console: Console) -> None:
         trained = pipeline.train(rows, options.pick(pipeline.ScoreSettings), engine)
     pipeline.write_model(StoredModel(trained.model, scorer=trained.scorer), options.out)
     console.print_trained(trained)
-    console.conclude(trained.notices)
+    console.conclude((*trained.notices, *rows_in_both(len(trained.scorer.overlap))))
 
 
 @command("score")

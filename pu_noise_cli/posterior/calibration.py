@@ -739,7 +739,7 @@ class GatherGroups:
         for chunk, scores in scored_chunks(rows, rows.carried, self.scorer, threads):
             groups = rows.groups(chunk)
             assert groups is not None  # callers always name the column
-            known = np.isfinite(scores)
+            known = np.isfinite(scores) & chunk.counted
             part = scores[known], chunk.sets[known], groups.filter(pa.array(known))
             copies = GroupCopies.merge([copies, GroupCopies.from_rows(*part)])
             done(len(scores))

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import EstimationError, InputError, UsageError, option
-from ..numerics import BoolArray, FloatArray, IntArray, expit, logit
+from ..numerics import BoolArray, FloatArray, IntArray, logit, move_odds
 from ..scale.engine import Engine, Job, RowsDone
 from ..score.model import HonestScorer
 from ..score.sketch import Sketch
@@ -32,16 +32,18 @@ from ..tables.rows import (
     group_text,
 )
 from ..tables.writing import write_table
-from .calibration import Bounds, Calibration, class_densities, posterior_at, scored_chunks
+from .calibration import Bounds, Calibration, scored_chunks
 from .pooling import Bins, PooledShares, pool
 from .table import PosteriorRows, WritePosteriors, known_rows, take_known
 
 OTHER = "(other)"  # the rows without a group
 MAX_GROUPS = 32_768  # the counts of a group take 1.5 KB
 COUNTED = {"n_labeled": LABELED, "n_unlabeled": UNLABELED, "n_negatives": NEGATIVE}
-ESTIMATED = ("alpha", "alpha_low", "alpha_high", "shift")
+FRACTIONS = ("alpha", "alpha_low", "alpha_high")
+ESTIMATED = (*FRACTIONS, "log_odds", "log_odds_error", "shift")
+BOUNDS = ("posterior_low", "posterior_high")
 CALLED = "call"  # among the counts of rows: those called at the wanted fdr
-ONE_SIDED_ERROR = 1.645 / 1.96  # of a one-sided 95% bound, relative to a 95% interval
+ONE_SIDED = 1.645  # standard errors to a one-sided 95% bound
 
 
 # ---- Counting
@@ -108,7 +110,7 @@ class CountGroups:
     def __call__(self, job: Job, done: RowsDone, threads: int) -> GroupCounts:
         counter = GroupCounter(self.by, len(self.bins.first))
         for chunk, scores in scored_chunks(job.part, [self.by], self.scorer, threads):
-            known = ~np.isnan(scores)
+            known = ~np.isnan(scores) & chunk.counted
             names = group_names(chunk, self.by).filter(pa.array(known))
             cells = self.sketch.cell_index(scores[known])
             counter.add(names, chunk.sets[known], self.bins.by_cell[cells])
@@ -147,6 +149,10 @@ class Groups:
         rows = self.rows[:, UNLABELED]
         alpha = float(rows @ self.shares.alpha / max(int(rows.sum()), 1))
         object.__setattr__(self, "alpha", alpha)
+
+    def priors(self, alpha: float) -> FloatArray:
+        """The fractions that rows have before they are scored, shape (groups,), by the whole's."""
+        return move_odds(np.array(alpha), self.shares.log_odds)
 
     def places(self, names: pa.Array) -> IntArray:
         """The index of each row's group, shape (n,); that of OTHER where it has none."""
@@ -196,7 +202,7 @@ class Groups:
         values = np.concatenate(parts)
         if len(set(names)) < len(names) or OTHER not in names or len(names) > MAX_GROUPS + 1:
             raise InputError(f"{name}: a table of groups has each group once, and {OTHER!r}")
-        fractions = values[:, len(COUNTED) : -1]
+        fractions = values[:, len(COUNTED) : len(COUNTED) + len(FRACTIONS)]
         if not (np.isfinite(values).all() and (fractions >= 0).all() and (fractions <= 1).all()):
             raise InputError(f"{name}: alpha, alpha_low and alpha_high must be within [0, 1]")
         first = names.index(OTHER)
@@ -266,7 +272,7 @@ class GroupLevels:
 
 @dataclass(frozen=True, eq=False)
 class GroupPosteriors:
-    """The meaning of a score in each group: the likelihood ratio of all rows, shifted."""
+    """The meaning of a score in each group: that in the whole, with other log-odds and shifted."""
 
     groups: Groups
     calibration: Calibration
@@ -274,35 +280,29 @@ class GroupPosteriors:
     levels: GroupLevels | None = None  # of evidence; requires bounds
     fdr: float | None = None  # at which rows are called
     bins: Bins = field(init=False)
-    above: tuple[FloatArray, FloatArray] = field(init=False)  # f1, f0 from each cell up, (cells,)
 
     def __post_init__(self) -> None:
-        f1, f0 = (np.cumsum(mass[::-1])[::-1] for mass in class_densities(self.calibration))
-        self.__dict__.update(bins=Bins.from_calibration(self.calibration), above=(f1, f0))
+        self.__dict__.update(bins=Bins.from_calibration(self.calibration))
 
     def columns(self, places: IntArray, cells: IntArray) -> dict[str, NDArray[Any]]:
         """Columns of POSTERIOR for rows with the indices of their groups and cells, all (n,)."""
-        shares = self.groups.shares
-        own = self.bins.moved(cells, -shares.shift[places])
-        lr, alpha = self.calibration.lr[own], shares.alpha[places]
-        p = posterior_at(lr, alpha)
-        f1, f0 = (above[own] for above in self.above)
-        negatives = (1 - alpha) * f0
-        rows = alpha * f1 + negatives
-        fdr = np.where(rows > 0, negatives / np.where(rows > 0, rows, 1), 1 - p)
+        shares, whole = self.groups.shares, self.calibration
+        own, log_odds = self.bins.moved(cells, -shares.shift[places]), shares.log_odds[places]
+        fdr = move_odds(whole.fdr[own], -log_odds)
         columns: dict[str, NDArray[Any]] = {
-            "tau": self.calibration.tau[cells],
-            "posterior": p,
-            "lr": lr,
+            "tau": whole.tau[cells],
+            "posterior": move_odds(whole.posterior[own], log_odds),
+            "lr": whole.lr[own],
             "fdr": fdr,
-            "posterior_labeled": self.calibration.posterior_labeled[own],
+            "posterior_labeled": whole.posterior_labeled[own],
             CALLED: fdr <= (self.fdr or 0.0),
         }
         if self.bounds is not None:
-            low, high = (bound[own] for bound in self.bounds.lr)
-            columns["posterior_low"] = _bound(lr, low, alpha, shares.alpha_low[places], -1)
-            columns["posterior_high"] = _bound(lr, high, alpha, shares.alpha_high[places], 1)
-            columns["evidence"] = self._evidence(places, (low, high))
+            error = ONE_SIDED * shares.log_odds_error[places]
+            for name, side, bound in zip(BOUNDS, (-1, 1), self.bounds.posterior, strict=True):
+                further = _further(whole.posterior[own], bound[own], error)
+                columns[name] = move_odds(bound[own], log_odds + side * further)
+            columns["evidence"] = self._evidence(places, [bound[own] for bound in self.bounds.lr])
         return columns
 
     def _evidence(self, places: IntArray, bounds: Sequence[FloatArray]) -> IntArray:
@@ -337,21 +337,11 @@ class GroupPosteriors:
         return {levels.codes[i]: begins[:, i] for i in ranked}
 
 
-def _bound(
-    lr: FloatArray, bound: FloatArray, alpha: FloatArray, end: FloatArray, side: int
-) -> FloatArray:
-    """A bound on the posterior from those on the likelihood ratio and on α, all of shape (n,).
-
-    The two errors are taken as independent. `end` is that of the 95% interval of α on the same
-    side, -1 (lower) or 1 (upper).
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        prior = logit(alpha)
-        prior_error = ONE_SIDED_ERROR * (logit(end) - prior)
-        error = np.hypot(np.log(bound) - np.log(lr), prior_error)
-        log_odds = np.log(lr) + prior + side * error
-        bounded = expit(log_odds)
-    return np.where(np.isnan(log_odds), posterior_at(bound, end), bounded)
+def _further(p: FloatArray, bound: FloatArray, error: FloatArray) -> FloatArray:
+    """How much farther from p an independent error moves a bound, in log-odds, shape (n,)."""
+    with np.errstate(invalid="ignore"):
+        distance = np.abs(logit(bound) - logit(p))
+        return np.nan_to_num(np.hypot(distance, error) - distance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,7 +354,8 @@ class WriteGroupPosteriors(WritePosteriors):
         by_group = self.by_group
         parts = (super().digest(rows), by_group.groups.digest(), by_group.fdr)
         digest = hashlib.sha256(":".join(map(str, parts)).encode())
-        arrays = () if by_group.bounds is None else by_group.bounds.lr
+        bounds = by_group.bounds
+        arrays = () if bounds is None else (*bounds.lr, *bounds.posterior)
         for array in (*arrays, *(() if by_group.levels is None else (by_group.levels.lr,))):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()

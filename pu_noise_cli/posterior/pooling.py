@@ -4,20 +4,24 @@ All groups share f1 and f0, up to a shift of all scores of a group. Their fracti
 Beta distribution and their shifts from one normal distribution, both unknown. Estimates average
 over these distributions, weighted by the likelihood of the counts: a group of 20 rows borrows from
 all others, a group of 2,000 hardly does.
+
+Groups are compared with the whole, not with f1 and f0 as such: the whole is estimated as if it were
+a group, and a group has the difference. So a misfit of f1 and f0 is not taken for a difference of
+groups, and a single group has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
-from ..numerics import FloatArray, IntArray, expit, mid_ranks, relative_mid_ranks
+from ..numerics import FloatArray, IntArray, expit, logit, move_odds, relative_mid_ranks
 from ..prior.base import SMALLEST
 from ..tables.rows import LABELED, NEGATIVE, UNLABELED
-from .calibration import Calibration, calibrate, class_densities, spread
+from .calibration import Calibration, class_densities, scale_to_mean
 
 MAX_BINS = 64
 MAX_LOG_LR = 7.0  # bins do not distinguish log likelihood ratios beyond it
@@ -26,10 +30,9 @@ SHIFTS = np.linspace(-1, 1, 17)  # of a group, on the scale on which all scores 
 FARTHEST = 8.0  # from 0, on that scale, that any score is
 SPREADS = (0.0, 0.08, 0.15, 0.3, 0.5)  # standard deviations of the shifts
 UNLIKE = 1e-6  # the probability that a group is unlike all others
-COPIES = 20  # likely pairs of α and β of all rows
-TEMPER = 0.5  # of the evidence of groups on these pairs: in full it is too much where f1, f0 vary
 FITTED = 2000  # groups, at most, from which the distributions of fractions and shifts are learned
 NEGLIGIBLE = 1e-3  # a weight, relative to the largest
+DIGITS = 9  # of differences: sums of equal numbers in another order differ beyond them
 AT_ONCE = 256  # groups; limits the memory
 
 
@@ -66,7 +69,7 @@ class Bins:
         left = np.maximum(right - 1, 0)
         return np.where(to - position[left] < position[right] - to, left, right)
 
-    def shifted(self, masses: FloatArray) -> FloatArray:
+    def shifted(self, masses: FloatArray | IntArray) -> FloatArray:
         """The masses of the bins after each of SHIFTS, shape (shifts, bins), from the cells'."""
         below = np.concatenate([[0.0], np.cumsum(masses[:-1]) / masses.sum(), [1.0]])
         at = np.concatenate([[-FARTHEST], self.end[:-1], [FARTHEST]])
@@ -81,23 +84,20 @@ class _Model:
 
     by_fraction: FloatArray  # (bins, fractions * shifts): of an unlabeled row
     by_shift: FloatArray  # (sets, bins, shifts): of a row of the other sets
-    overall: FloatArray  # (sets, bins): of a row of any set, if groups did not differ
 
     @classmethod
     def from_calibration(cls, calibration: Calibration, bins: Bins) -> _Model:
         f1, f0 = map(bins.shifted, class_densities(calibration))
-        fraction, beta = expit(LOGITS)[:, None], calibration.shares.beta
+        fraction, sketch = expit(LOGITS)[:, None], calibration.sketch
         mixed = f1.T[:, None, :] * fraction + f0.T[:, None, :] * (1 - fraction)
         others = np.zeros((3, f1.shape[1], len(SHIFTS)))
-        others[LABELED] = np.log(beta * f1 + (1 - beta) * f0).T
-        others[NEGATIVE] = np.log(f0).T
-        alpha, unmoved = calibration.shares.alpha, len(SHIFTS) // 2
-        overall = others[:, :, unmoved].copy()
-        overall[UNLABELED] = np.log(alpha * f1[unmoved] + (1 - alpha) * f0[unmoved])
-        return cls(np.log(mixed).reshape(len(mixed), -1), others, overall)
+        others[LABELED] = np.log(bins.shifted(sketch.labeled)).T
+        if sketch.n_negative:
+            others[NEGATIVE] = np.log(bins.shifted(sketch.negative)).T
+        return cls(np.log(mixed).reshape(len(mixed), -1), others)
 
-    def likelihoods(self, counts: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Likelihoods of the counts of groups.
+    def likelihoods(self, counts: IntArray) -> FloatArray:
+        """Likelihoods of the counts of groups, divided by the largest of each group.
 
         Parameters
         ----------
@@ -105,16 +105,12 @@ class _Model:
 
         Returns
         -------
-        likelihood : shape (groups, fractions, shifts)
-            Divided by its largest value in each group.
-        top : shape (groups,)
-            The logarithm of that value.
+        shape (groups, fractions, shifts)
         """
         logs = (counts[:, UNLABELED] @ self.by_fraction).reshape(len(counts), len(LOGITS), -1)
         for code in (LABELED, NEGATIVE):
             logs += (counts[:, code] @ self.by_shift[code])[:, None, :]
-        top = logs.max((1, 2))
-        return np.exp(logs - top[:, None, None]), top
+        return np.exp(logs - logs.max((1, 2), keepdims=True))
 
 
 @cache
@@ -124,7 +120,7 @@ def _fraction_priors() -> FloatArray:
     All have one mode. If 0 could be the likeliest fraction of all, groups that are nearly alike
     would pass for f0 itself, without positives.
     """
-    logits, sizes = np.meshgrid(np.linspace(-6, 4, 41), 2.0 ** np.arange(-1, 9.1, 0.5))
+    logits, sizes = np.meshgrid(np.linspace(-6, 4, 41), 2.0 ** np.arange(-1, 12.1, 0.5))
     mean, size = expit(logits.ravel()), sizes.ravel()
     log_p, log_rest = -np.log1p(np.exp(-LOGITS)), -np.log1p(np.exp(LOGITS))
     first, second = np.maximum(mean * size, 1.0), np.maximum((1 - mean) * size, 1.0)
@@ -150,29 +146,40 @@ class _Fit:
 
     # for each spread: shifts (shifts,), priors of the fraction (fractions, n), their weights (n,)
     likely: list[Prior]
-    evidence: float  # the log-likelihood of the counts beyond that of all groups together
 
     @classmethod
     def from_counts(cls, model: _Model, counts: IntArray) -> _Fit:
         log_weights = np.zeros((len(SPREADS), _fraction_priors().shape[1]))
-        total = -float((counts.sum(0) * model.overall).sum())
         for some in _blocks(len(counts)):
-            likelihood, top = model.likelihoods(counts[some])
-            total += float(top.sum())
+            likelihood = model.likelihoods(counts[some])
             for i, shifts in enumerate(_shift_priors()):
                 log_weights[i] += np.log((likelihood @ shifts) @ _fraction_priors()).sum(0)
-        best = log_weights.max()
-        relative = np.exp(log_weights - best)
-        weights = relative / relative.sum()
+        weights = np.exp(log_weights - log_weights.max())
+        weights /= weights.sum()
         enough = weights >= NEGLIGIBLE * weights.max()
         likely = [
             (shifts, _fraction_priors()[:, keep], weight[keep])
             for shifts, weight, keep in zip(_shift_priors(), weights, enough, strict=True)
             if keep.any()
         ]
-        return cls(likely, total + best + float(np.log(relative.mean())))
+        return cls(likely)
 
-    def joint(self, likelihood: FloatArray) -> FloatArray:
+    def differences(self, model: _Model, counts: IntArray) -> FloatArray:
+        """How groups differ from the last one, shape (3, groups - 1).
+
+        The difference of the log-odds of the mean fractions, the variance of a group's log-odds,
+        and the difference of the mean shifts.
+        """
+        parts = []
+        for some in _blocks(len(counts)):
+            joint = self._joint(model.likelihoods(counts[some]))
+            chance = joint.sum(2)
+            variance = chance @ LOGITS**2 - (chance @ LOGITS) ** 2
+            parts.append([logit(chance @ expit(LOGITS)), variance, joint.sum(1) @ SHIFTS])
+        log_odds, variance, shift = np.concatenate(parts, axis=1)
+        return np.array([log_odds - log_odds[-1], variance, shift - shift[-1]])[:, :-1]
+
+    def _joint(self, likelihood: FloatArray) -> FloatArray:
         """The joint posterior of fractions and shifts, shape as the likelihood's."""
         chance = np.zeros_like(likelihood)
         for shifts, priors, weights in self.likely:
@@ -186,14 +193,16 @@ class _Fit:
 class PooledShares:
     """The estimates of groups, arrays of shape (groups,)."""
 
-    alpha: FloatArray
+    alpha: FloatArray  # of the unlabeled rows: the mean of their posteriors
     alpha_low: FloatArray  # with alpha_high a 95% interval
     alpha_high: FloatArray
-    shift: FloatArray  # of the scores of a group, on the scale of Bins.position
+    log_odds: FloatArray  # of a row, beyond those of a row of the whole with the same score
+    log_odds_error: FloatArray  # the standard error
+    shift: FloatArray  # of the scores against the whole's, on the scale of Bins.position
 
 
 def pool(calibration: Calibration, bins: Bins, counts: IntArray) -> PooledShares:
-    """Estimate the fraction of positives and the shift of each group.
+    """Estimate how the fraction of positives and the scores of each group differ from the whole's.
 
     Parameters
     ----------
@@ -203,35 +212,84 @@ def pool(calibration: Calibration, bins: Bins, counts: IntArray) -> PooledShares
     counts : shape (groups, sets, bins)
         The first group has the rows without a group; the others do not learn from it.
     """
-    models = [_Model.from_calibration(copy, bins) for copy in _copies(calibration)]
     learn = counts[1:]
     learn = learn[:: -(-len(learn) // FITTED)] if len(learn) else learn
-    fits = [_Fit.from_counts(model, learn) for model in models]
-    evidence = TEMPER * np.array([fit.evidence for fit in fits])
-    weights = np.exp(evidence - evidence.max())
-    chance, shift = np.zeros((len(counts), len(LOGITS))), np.zeros(len(counts))
-    weights[weights < NEGLIGIBLE] = 0
-    for weight, model, fit in zip(weights / weights.sum(), models, fits, strict=True):
-        for some in _blocks(len(counts)) if weight else ():
-            joint = weight * fit.joint(model.likelihoods(counts[some])[0])
-            chance[some] += joint.sum(2)
-            shift[some] += joint.sum(1) @ SHIFTS
-    low, high = (_quantile(chance, level) for level in (0.025, 0.975))
-    return PooledShares(chance @ expit(LOGITS), low, high, shift)
+    every = np.concatenate([counts, counts.sum(0, keepdims=True)])
+    model = _Model.from_calibration(calibration, bins)
+    log_odds, variance, shift = _Fit.from_counts(model, learn).differences(model, every)
+    unlabeled = counts[:, UNLABELED]
+    share = unlabeled.sum(1) / unlabeled.sum()
+    # a group is part of the whole that it is compared with
+    error = np.sqrt(((1 - 2 * share) * variance + share**2 @ variance).round(DIGITS).clip(0))
+    shift = shift.round(DIGITS) + 0.0  # neither the last digits of sums nor -0
+    rows = _GroupRows.from_calibration(calibration, bins, unlabeled, shift)
+    log_odds += rows.center(log_odds)
+    log_odds = log_odds.round(DIGITS) + 0.0
+    alpha, low, high = rows.fractions(log_odds, error)
+    return PooledShares(alpha, low, high, log_odds, error, shift)
 
 
-def _copies(calibration: Calibration) -> Sequence[Calibration]:
-    """The calibration for several of the likely pairs of α and β of all rows."""
-    if not calibration.shares.draws:
-        return [calibration]
-    several = spread(calibration.shares, COPIES)
-    copies = [calibrate(calibration.sketch, one, calibration.smooth) for one in several]
-    return [copy for copy in copies if copy.informative] or [calibration]
+@dataclass(frozen=True, eq=False)
+class _GroupRows:
+    """The unlabeled rows of groups."""
 
+    rows: IntArray  # (groups, bins)
+    posterior: FloatArray  # (groups, bins): by the scores and shifts alone
+    alpha: float  # of the whole
+    variance: float  # of its log-odds
+    mean: float  # posterior of the whole
 
-def _quantile(chance: FloatArray, level: float) -> FloatArray:
-    """A quantile of the fraction of each group, shape (groups,)."""
-    return expit(np.array([np.interp(level, row, LOGITS) for row in mid_ranks(chance)]))
+    @classmethod
+    def from_calibration(
+        cls, calibration: Calibration, bins: Bins, rows: IntArray, shift: FloatArray
+    ) -> _GroupRows:
+        """The posteriors of the calibration, each group's moved by its shift."""
+        weight, cells = calibration.population + SMALLEST, np.arange(len(bins.by_cell))
+        moved = [bins.moved(cells, np.full(len(cells), -by)) for by in SHIFTS]
+        sums = [np.add.reduceat(weight * calibration.posterior[own], bins.first) for own in moved]
+        by_shift = np.array(sums) / np.add.reduceat(weight, bins.first)
+        place = np.interp(shift, SHIFTS, np.arange(len(SHIFTS)))
+        below = np.minimum(place.astype(int), len(SHIFTS) - 2)
+        beyond = (place - below)[:, None]
+        posterior = (1 - beyond) * by_shift[below] + beyond * by_shift[below + 1]
+        total = rows.sum(0)
+        mean = float((total * by_shift[len(SHIFTS) // 2]).sum() / total.sum())
+        draws = [alpha for alpha, _ in calibration.shares.draws] or [calibration.shares.alpha]
+        variance = float(np.var(logit(np.array(draws).clip(SMALLEST, 1 - SMALLEST))))
+        return cls(rows, posterior, calibration.shares.alpha, variance, mean)
+
+    def center(self, log_odds: FloatArray) -> float:
+        """What to add to log-odds, shape (groups,), to give all rows the mean of the whole."""
+
+        def scaled(factor: float) -> FloatArray:
+            return move_odds(self.posterior, log_odds[:, None] + np.log(factor)).ravel()
+
+        return float(np.log(scale_to_mean(scaled, self.rows.ravel(), self.mean)))
+
+    def fractions(self, log_odds: FloatArray, error: FloatArray) -> FloatArray:
+        """Fractions of positives with 95% intervals, shape (3, groups).
+
+        Log-odds, and their standard errors, are differences from the whole, shape (groups,).
+        """
+        from scipy.special import betaincinv
+
+        p, rows = move_odds(self.posterior, log_odds[:, None]), self.rows.sum(1)
+        some, n = rows > 0, np.maximum(rows, 1)
+        alpha = self.alpha + ((self.rows * p).sum(1) / n - self.mean)
+        alpha = np.where(some, alpha.clip(0, 1), move_odds(np.array(self.alpha), log_odds))
+        binary = (alpha * (1 - alpha)).clip(SMALLEST)
+        # given the fraction among all rows that might be, those in the group still vary
+        open_rows = (self.rows * p * (1 - p)).sum(1) / n
+        variance = (open_rows * error) ** 2 + binary**2 * self.variance
+        variance += open_rows / n * (1 - rows / rows.sum())
+        size = np.maximum(binary / variance.clip(SMALLEST) - 1, SMALLEST)
+        ends = [
+            betaincinv((alpha * size).clip(SMALLEST), ((1 - alpha) * size).clip(SMALLEST), level)
+            for level in (0.025, 0.975)
+        ]
+        wide = 1.96 * np.sqrt(error**2 + self.variance)
+        unseen = [move_odds(alpha, -wide), move_odds(alpha, wide)]
+        return np.array([alpha, *np.where(some, ends, unseen)])
 
 
 def _blocks(rows: int) -> Iterator[slice]:

@@ -69,7 +69,7 @@ def diagnose(case: Case, identifiable: bool = True) -> tuple[Notice, ...]:
     checks = [(code, check) for code, check, of_scores in _CHECKS if identifiable or of_scores]
     messages = ((code, check(case)) for code, check in checks)
     due = (Notice(code, message) for code, message in messages if message is not None)
-    return (*missing_scores(case.sketch.missing), *due)
+    return (*uncounted(case.sketch), *due)
 
 
 def diagnose_direction(case: Case) -> tuple[Notice, ...]:
@@ -84,6 +84,22 @@ def missing_scores(rows: int) -> tuple[Notice, ...]:
         return ()
     message = f"{rows} rows have no score and are left out of the estimates"
     return (Notice("missing-scores", message),)
+
+
+def rows_in_both(rows: int) -> tuple[Notice, ...]:
+    """The warning that unlabeled rows are labeled, too, if there are any."""
+    if rows == 0:
+        return ()
+    message = (
+        f"{rows} rows of the unlabeled table are also labeled; they do not count as unlabeled, so "
+        "alpha is the fraction of positives among the other rows"
+    )
+    return (Notice("rows-in-both-tables", message),)
+
+
+def uncounted(sketch: Sketch) -> tuple[Notice, ...]:
+    """The warnings that rows do not count."""
+    return (*missing_scores(sketch.missing), *rows_in_both(sketch.overlap))
 
 
 def _check(code: str, of_scores: bool = True) -> Callable[[Check], Check]:

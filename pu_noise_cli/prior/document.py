@@ -107,6 +107,9 @@ class Prior(
         unlabeled rows; null if the input failed
     n_negatives
         known negatives; null if there are none
+    n_overlap
+        rows of the unlabeled table that are labeled, too, and do not count as unlabeled; null if
+        there are none
     n_verdicts
         rows verified by hand; null without an audit
     alpha
@@ -173,6 +176,7 @@ class Prior(
     n_labeled: Count | None = None
     n_unlabeled: Count | None = None
     n_negatives: Count | None = None
+    n_overlap: Count | None = None
     n_verdicts: Count | None = None
     alpha: Fraction | None
     alpha_ci: Ends | None = None

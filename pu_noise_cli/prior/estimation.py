@@ -19,7 +19,7 @@ from ..score.sketch import Sketch
 from ..tables.rows import LabeledClass
 from .base import ESTIMATORS, Estimate, Estimator, Interval, Samples, Settings
 from .bound import limits, limits_by_selection
-from .checks import Case, diagnose, diagnose_direction, missing_scores
+from .checks import Case, diagnose, diagnose_direction, uncounted
 from .document import CI_LEVEL, AuditResult, MethodEstimate, Prior, ProfileCurve, percent
 
 DEFAULT_METHOD, CURVE_METHOD, TESTING_METHOD = "auto", "alphamax-n", "subclasses"
@@ -135,6 +135,7 @@ def conclude(
         "n_labeled": sketch.n_labeled,
         "n_unlabeled": sketch.n_unlabeled,
         "n_negatives": sketch.n_negative or None,
+        "n_overlap": sketch.overlap or None,
         "auc_pu": sketch.auc,
         "sample": sample,
     }
@@ -244,10 +245,11 @@ def stated_prior(
         n_labeled=sketch.n_labeled,
         n_unlabeled=sketch.n_unlabeled,
         n_negatives=sketch.n_negative or None,
+        n_overlap=sketch.overlap or None,
         auc_pu=auc_pu,
         auc=auc,
         sample=sample,
-        notices=(*notices, *missing_scores(sketch.missing), *check_stated(sketch, prior, learned)),
+        notices=(*notices, *uncounted(sketch), *check_stated(sketch, prior, learned)),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
@@ -23,7 +23,7 @@ from ..numerics import BoolArray, FloatArray, IntArray, Matrix, mid_ranks
 from ..scale.engine import ahead
 from ..tables.columns import Encoding
 from ..tables.files import Arrays, read_archive, write_archive
-from ..tables.rows import SETS, Chunk, Keys, LabeledClass, Rows
+from ..tables.rows import NO_ROWS, SETS, Chunk, Keys, LabeledClass, Rows
 from .classifiers import CLASSIFIERS, Fit, Model, Training
 from .sketch import Sketch, SketchHeader, sketch_arrays, sketch_from_arrays, sketch_header
 
@@ -328,11 +328,12 @@ class HonestScorer:
     group_column: str | None = None
     keys: Keys = ()  # of the rows, see Rows
     cross_fit: CrossFit | None = None  # for groups with only some rows in the training sample
+    overlap: IntArray = field(default_factory=lambda: NO_ROWS)  # see Rows
 
     def score_all(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, FloatArray]]:
         """Every row in order with its score by models that saw neither it nor its group."""
         complete = len(self.places) == sum(file.rows for table in self.files for file in table)
-        columns = [] if complete else rows.features
+        columns, rows = [] if complete else rows.features, replace(rows, overlap=self.overlap)
 
         def score(chunk: Chunk) -> FloatArray:
             if self.cross_fit is not None:
@@ -415,6 +416,7 @@ def save_model(stored: StoredModel, file: BinaryIO) -> None:
     scorer_header = None
     if scorer is not None:
         arrays |= {"honest.places": scorer.places, "honest.scores": scorer.scores}
+        arrays |= {"honest.overlap": scorer.overlap} if len(scorer.overlap) else {}
         folds = None
         if scorer.cross_fit is not None:
             folds = FoldsHeader(scorer.cross_fit.folds.assigned, scorer.cross_fit.folds.seed)
@@ -492,9 +494,19 @@ def _scorer(header: ScorerHeader, arrays: Arrays, model: ScoreModel) -> HonestSc
         raise ValueError("every table needs a set")
     if len(scores) and not (0 <= scores.min() <= scores.max() <= 1 and places.min() >= 0):
         raise ValueError("scores must be in [0, 1]")
-    honest = scores.astype(np.float64)
+    overlap = arrays.get("honest.overlap", NO_ROWS).astype(np.int64)
+    if overlap.ndim != 1 or (np.diff(overlap, prepend=-1) < 1).any():
+        raise ValueError("rows must increase")
     return HonestScorer(
-        model, header.files, header.sets, places, honest, header.group_column, header.keys, crossed
+        model,
+        header.files,
+        header.sets,
+        places,
+        scores.astype(np.float64),
+        header.group_column,
+        header.keys,
+        crossed,
+        overlap,
     )
 
 

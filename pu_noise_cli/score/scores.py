@@ -21,12 +21,12 @@ from ..numerics import FloatArray
 from ..scale.engine import Job, RowsDone, ahead
 from ..tables.columns import Column, Encoding
 from ..tables.reading import Table, open_table, parquet_metadata
-from ..tables.rows import OWN_COLUMNS, SETS, Chunk, LabeledClass, Rows, as_text
+from ..tables.rows import OWN_COLUMNS, SET_NAMES, SETS, Chunk, LabeledClass, Rows, as_text
 from ..tables.writing import WriteBatch, table_writer
 from .model import HonestScorer, ScoreModel, StoredModel, save_model
 from .sketch import Sketch, SketchBuilder
 
-SET_NAMES = pa.array(SETS)
+SET_TEXTS = pa.array(SET_NAMES)
 SCORE_COLUMN = Encoding((Column("score", "number"),))
 KEY_COLUMNS = ("spectrum", "peptide", "protein")  # keys if the first is there
 UNIQUE_COLUMNS = ("id", "score", "pep", "q_value")  # nearly: a dictionary does not pay
@@ -297,7 +297,7 @@ def scores_batch(
     rows: Rows, chunk: Chunk, scores: FloatArray, schema: pa.Schema, more: Iterable[pa.Array] = ()
 ) -> pa.RecordBatch:
     """The rows of a chunk with the columns of a schema of scores_schema()."""
-    of_set = [SET_NAMES.take(pa.array(chunk.sets))] if "set" in schema.names else []
+    of_set = [SET_TEXTS.take(pa.array(chunk.sets))] if "set" in schema.names else []
     arrays = [
         *rows.id_parts(chunk),
         *of_set,

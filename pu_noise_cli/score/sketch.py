@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError
 from ..numerics import BoolArray, FloatArray, IntArray, mid_ranks
 from ..tables.files import Arrays, read_archive, read_bytes, write_archive
-from ..tables.rows import LABELED, NEGATIVE, SETS, UNLABELED, LabeledClass, SetArray
+from ..tables.rows import LABELED, NEGATIVE, OVERLAP, SETS, UNLABELED, LabeledClass, SetArray
 from ..tables.writing import write_atomically
 
 SKETCH_FORMAT = "punoise.sketch/1"
@@ -79,6 +79,7 @@ class Sketch:
     level: int = 0  # bits dropped from the scores; at 0 they are exact
     missing: int = 0  # further rows, without a score
     labeled_class: LabeledClass = "positive"
+    overlap: int = 0  # further unlabeled rows, which are labeled, too
 
     scores: FloatArray = field(init=False)  # (cells,): the middle of each cell
     unlabeled: IntArray = field(init=False)  # (cells,)
@@ -131,8 +132,8 @@ class Sketch:
         edges = np.concatenate([part.edges for part in parts])
         counts = np.concatenate([part.counts for part in parts])
         cells = _regrid(edges, counts, max(part.level for part in parts))
-        missing = sum(part.missing for part in parts)
-        return cls(*_coarsen(*cells, max_cells), missing, classes.pop())
+        missing, overlap = (sum(getattr(part, n) for part in parts) for n in ("missing", "overlap"))
+        return cls(*_coarsen(*cells, max_cells), missing, classes.pop(), overlap)
 
     def spans(self) -> tuple[FloatArray, FloatArray]:
         """The lowest and the highest score of each cell, both of shape (cells,)."""
@@ -266,7 +267,7 @@ class SketchBuilder:
         self._sketch = self._empty
         self._aside = self._empty  # later rows in cells that are not in the sketch
         self._counts = np.zeros((1, len(SETS)), np.int64)  # later rows, by cell from 1
-        self._missing = 0
+        self._missing = self._overlap = 0
 
     def add(self, scores: FloatArray, sets: SetArray) -> None:
         """Count rows.
@@ -278,6 +279,10 @@ class SketchBuilder:
         sets : (n,)
             Codes of sets.
         """
+        if sets.max(initial=0) == OVERLAP:
+            counted = sets != OVERLAP
+            self._overlap += len(sets) - int(counted.sum())
+            scores, sets = scores[counted], sets[counted]
         if has_gaps(scores):
             known = ~np.isnan(scores)
             self._missing += len(scores) - int(known.sum())
@@ -317,7 +322,7 @@ class SketchBuilder:
     def sketch(self) -> Sketch:
         """The sketch of all rows so far."""
         merged = Sketch.merge([self._counted(), self._aside])
-        return replace(merged, missing=self._missing)
+        return replace(merged, missing=self._missing, overlap=self._overlap)
 
 
 def check_sizes(
@@ -360,6 +365,7 @@ class SketchHeader(msgspec.Struct, frozen=True):
     level: Annotated[int, msgspec.Meta(ge=0, lt=64)]
     missing: Annotated[int, msgspec.Meta(ge=0, le=MAX_ROWS)]
     labeled_class: LabeledClass
+    overlap: Annotated[int, msgspec.Meta(ge=0, le=MAX_ROWS)] = 0
 
 
 def sketch_arrays(sketch: Sketch) -> Arrays:
@@ -381,7 +387,9 @@ def sketch_from_arrays(arrays: Mapping[str, NDArray[Any]], header: SketchHeader)
         raise ValueError("every cell of a sketch has rows")
     if not np.isfinite(edges).all():
         raise ValueError("the edges of a sketch are finite")
-    sketch = Sketch(edges, counts, header.level, header.missing, header.labeled_class)
+    sketch = Sketch(
+        edges, counts, header.level, header.missing, header.labeled_class, header.overlap
+    )
     check_rows(sketch)
     merged = Sketch.merge([sketch])
     if merged.level != sketch.level or not np.array_equal(merged.edges, edges):
@@ -398,7 +406,7 @@ def check_rows(*sketches: Sketch) -> None:
 
 def sketch_header(sketch: Sketch) -> SketchHeader:
     """The fields of a sketch that are not arrays."""
-    return SketchHeader(sketch.level, sketch.missing, sketch.labeled_class)
+    return SketchHeader(sketch.level, sketch.missing, sketch.labeled_class, sketch.overlap)
 
 
 def save_sketch(sketch: Sketch, file: BinaryIO) -> None:

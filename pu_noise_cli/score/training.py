@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError, option
 from ..notices import Notice
-from ..numerics import GOLDEN_RATIO, splitmix64
+from ..numerics import GOLDEN_RATIO, IntArray, splitmix64
 from ..scale.engine import Job, RowsDone, ShareDone
 from ..tables.columns import ColumnSummary, Encoding, Profiler, isolated_in_column
 from ..tables.reading import Table
-from ..tables.rows import NEGATIVE, Chunk, Rows
+from ..tables.rows import LABELED, NEGATIVE, NO_ROWS, UNLABELED, Chunk, Rows
 from .classifiers import CLASSIFIERS, Fit, Training, progress_of
 from .model import (
     FOLDS,
@@ -157,7 +157,7 @@ class SurveyRows:
                 survey.profiler.add(chunk)
                 rows.groups(chunk)  # every row must have one
                 survey.labeled.add(chunk, chunk.labeled)
-                survey.others.add(chunk, ~chunk.labeled)
+                survey.others.add(chunk, ~chunk.labeled & chunk.counted)
                 survey.negatives += int((chunk.sets == NEGATIVE).sum())
                 done(chunk.batch.num_rows)
             survey.digests = digests.result()
@@ -227,6 +227,7 @@ class ScoreSettings:
     group_column: str | None = None
     na: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
+    count_overlap: bool = False  # labeled rows that are in the unlabeled table count there, too
     seed: int = 0
     threads: int = 1
 
@@ -262,12 +263,14 @@ def train(
     survey: Survey,
     settings: ScoreSettings,
     groups_matter: bool = False,
+    twins: IntArray = NO_ROWS,
     progress: ShareDone = lambda fraction: None,
 ) -> Trained:
     """Train a classifier of labeled against unlabeled rows on the sample of a survey.
 
     A single numeric column may be the score itself; nothing is learned then, and options that only
-    learning heeds are an error: the group column, too, unless groups matter later.
+    learning heeds are an error: the group column, too, unless groups matter later. The twins are
+    the labeled rows that the overlap of the rows consists of; it gets their scores.
     """
     profiler, labeled, others = survey.profiler, survey.labeled, survey.others
     counts = (others.seen - survey.negatives, labeled.seen, survey.negatives)
@@ -288,6 +291,7 @@ def train(
         scores=np.empty(0),
         group_column=rows.group_column,
         keys=rows.keys,
+        overlap=rows.overlap,
     )
     trained = Trained(
         scorer,
@@ -321,11 +325,27 @@ def train(
         scores=model.oriented(fit.scores),
         cross_fit=crossed,
     )
+    if len(twins):
+        learned = _with_twins(learned, twins)
     discriminating: tuple[str, ...] = ()
     if rows.keys:
         discriminating = discriminating_features(training, fit.scores, encoding.feature_names)
     notices += _odd_columns(encoding, raw, training)
     return replace(trained, scorer=learned, notices=tuple(notices), discriminating=discriminating)
+
+
+def _with_twins(scorer: HonestScorer, twins: IntArray) -> HonestScorer:
+    """The scorer with the overlap scored as its twins; no model has seen twins without a score."""
+    labeled = scorer.places[:, 0] == scorer.sets.index(LABELED)
+    rows, scores = scorer.places[labeled, 1], scorer.scores[labeled]
+    place = np.searchsorted(rows, twins).clip(max=len(rows) - 1)
+    seen = rows[place] == twins
+    table = np.full(int(seen.sum()), scorer.sets.index(UNLABELED))
+    return replace(
+        scorer,
+        places=np.concatenate([scorer.places, np.column_stack([table, scorer.overlap[seen]])]),
+        scores=np.concatenate([scorer.scores, scores[place[seen]]]),
+    )
 
 
 def default_classifier(rows: Rows) -> str:

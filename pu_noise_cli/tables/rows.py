@@ -21,6 +21,8 @@ LabeledClass = Literal["positive", "negative"]
 
 UNLABELED, LABELED, NEGATIVE = range(3)  # the codes of the sets, and their columns in counts
 SETS = ("unlabeled", "labeled", "negative")
+OVERLAP = len(SETS)  # of unlabeled rows that are labeled, too: they are scored, but not counted
+SET_NAMES = (*SETS, "overlap")
 UNKNOWN = -1  # of a label
 MAX_SHOWN = 60  # characters of a user's text in a message
 MAX_TEXT = 1000  # bytes of a category or a group
@@ -39,7 +41,10 @@ LABELS = {
     **dict.fromkeys(("1", "1.0", "true", "yes", "labeled"), LABELED),
     **dict.fromkeys(("0", "0.0", "false", "no", "unlabeled"), UNLABELED),
     "negative": NEGATIVE,
+    "overlap": OVERLAP,
 }
+
+NO_ROWS = np.empty(0, np.int64)
 
 Keys = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -49,16 +54,18 @@ class Chunk:
     """Some consecutive rows of one table."""
 
     batch: pa.RecordBatch
-    sets: NDArray[np.int8]  # (n,): UNLABELED, LABELED or NEGATIVE
+    sets: NDArray[np.int8]  # (n,): UNLABELED, LABELED, NEGATIVE or OVERLAP
     table: int  # its position among the tables
     first_row: int  # in the table, from 0
     file: str
     first_file_row: int
     labeled: BoolArray = field(init=False)  # (n,)
     unlabeled: BoolArray = field(init=False)  # (n,): neither labeled nor known negatives
+    counted: BoolArray = field(init=False)  # (n,): all but OVERLAP
 
     def __post_init__(self) -> None:
         self.__dict__.update(labeled=self.sets == LABELED, unlabeled=self.sets == UNLABELED)
+        self.__dict__.update(counted=self.sets != OVERLAP)
 
     def error(self, column: str, problem: str, row: int, remedy: str = "") -> InputError:
         """An error at a row of this chunk; messages count rows from 1, in their file."""
@@ -84,6 +91,8 @@ class Rows:
     keys: Keys = ()  # names of keys that rows share, and the columns that each is made of
     set_names: tuple[str, ...] = ("",) * len(SETS)  # how messages name each set
     labeled_class: LabeledClass = "positive"
+    # rows of the unlabeled table that are in the labeled one, too; increasing
+    overlap: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS, compare=False, repr=False)
 
     carried: tuple[str, ...] = field(init=False)  # columns of ids, groups and kept values
     key_columns: tuple[str, ...] = field(init=False)
@@ -194,12 +203,27 @@ class Rows:
                 code = np.array(self.sets[position], np.int8)
                 batch = _cut_long(batch, self.features)
                 sets = np.broadcast_to(code, batch.num_rows)
+                if code == UNLABELED:
+                    sets = self._without_overlap(sets, row)
                 chunk = Chunk(batch, sets, position, row, file, file_row)
                 if self.label_column is not None:
                     labels = _parse_labels(chunk, self.label_column, dict(self.label_values))
                     chunk = replace(chunk, sets=labels)
                 yield chunk
                 row += batch.num_rows
+
+    def _without_overlap(self, sets: NDArray[np.int8], first_row: int) -> NDArray[np.int8]:
+        first, end = np.searchsorted(self.overlap, [first_row, first_row + len(sets)])
+        if first == end:
+            return sets
+        marked = sets.copy()
+        marked[self.overlap[first:end] - first_row] = OVERLAP
+        return marked
+
+    def only(self, code: int) -> Rows:
+        """The same with only the table of a set left."""
+        pairs = zip(self.sets, self.tables, strict=True)
+        return replace(self, tables=tuple(t if its == code else t.only(()) for its, t in pairs))
 
     def parts(self) -> list[Rows]:
         """One for each file, in output order: the same tables with only that file left.
