@@ -89,8 +89,9 @@ def test_ranges_hold_all_that_is_left():
 def test_prior_is_what_is_said_of_it():
     nodes = np.linspace(0, 1, 401)
     alpha = DEFAULT.mass(nodes, nodes).sum(1)
-    assert alpha[nodes < 0.05].sum() == pytest.approx(0.26, abs=0.02)
-    assert alpha[nodes > 0.3].sum() == pytest.approx(0.26, abs=0.02)
+    assert alpha[nodes < 0.01].sum() == pytest.approx(0.21, abs=0.03)
+    assert alpha[nodes < 0.05].sum() == pytest.approx(0.38, abs=0.02)
+    assert alpha[nodes > 0.3].sum() == pytest.approx(0.19, abs=0.02)
     joint = DEFAULT.mass(nodes, nodes)
     assert joint[nodes[:, None] > nodes - 0.045].sum() == 0
     assert joint[:, -1].sum() == pytest.approx(0.31, abs=0.01)
@@ -126,14 +127,27 @@ def test_purity_of_the_top_is_the_formula():
 def test_purity_lifts_the_lower_end(sketch):
     lows = [auto(sketch, purity=purity).alpha_ci[0] for purity in (0, 0.3, 0.7)]
     assert lows == sorted(lows)
-    assert lows[0] < 0.05 < lows[1] < 0.2
-    assert auto(sketch, purity=0).assumed.purity == 0
-    assert auto(sketch).assumed.purity == 0.3
+    assert lows[0] < 0.8 * lows[1]
+    assert lows[2] < 0.2
+    assert auto(sketch).assumed.purity == 0  # by default
+    assert auto(sketch).alpha_ci[0] == lows[0]
+    assert auto(sketch, purity=0.3).assumed.purity == 0.3
 
 
-def test_purity_says_nothing_of_scores_that_tell_nothing():
-    alike = normals(0.3, 0.3, 500, 5000, 2)
-    assert auto(alike).alpha_ci == pytest.approx(auto(alike, purity=0).alpha_ci, abs=0.05)
+@pytest.mark.parametrize("alpha", [0.002, 0.01, 0.05])
+def test_rare_positives_are_not_ruled_out(alpha):
+    """Weak scores of few labels: a hard purity of .3 misses these, the default does not."""
+    covered, insisted = [], []
+    for seed in range(10):
+        rng = np.random.default_rng([seed, round(1000 * alpha)])
+        positive = np.arange(5000) < alpha * 5000
+        unlabeled = rng.normal(size=5000) + 1.2 * positive
+        weak = Sketch.from_samples(rng.normal(1.2, size=100), unlabeled)
+        for intervals, settings in ((covered, {}), (insisted, {"purity": 0.3})):
+            low, high = auto(weak, **settings).alpha_ci
+            intervals.append(low <= alpha <= high)
+    assert sum(covered) >= 9
+    assert sum(covered) > sum(insisted)
 
 
 def test_ranges_narrow_the_interval_and_say_so(sketch):
@@ -180,7 +194,7 @@ def test_a_range_that_the_scores_contradict_is_kept_and_noticed(sketch, ranges):
 
 def test_a_purity_that_contradicts_a_range_is_not_assumed():
     few = normals(0.02, 0.9, 1000, 10_000, 5)
-    estimate = auto(few, alpha_between=(0.001, 0.004))
+    estimate = auto(few, alpha_between=(0.001, 0.004), purity=0.3)
     assert [notice.code for notice in estimate.notices] == ["assumption-contradicted"]
     assert "0.3" in estimate.notices[0].message
     assert estimate.assumed.purity == 0

@@ -268,6 +268,8 @@ DEFAULT = SharePrior(
     fall=2.0,
     beta=((0.3, 1.0, 1.0), (0.3, 0.9, 1.0), (0.38, 0.5, 1.0), (0.02, 0.2, 0.5)),
 )
+# Of labeled negatives: the field was not searched for these, so rare positives are less likely
+OF_NEGATIVES = replace(DEFAULT, small=0.2, small_alpha=(0.001, 0.3), negatives=True)
 # The prior of the simulations that the networks learned from
 SIMULATED = SharePrior(
     small=0.3,
@@ -275,6 +277,10 @@ SIMULATED = SharePrior(
     fall=1.0,
     beta=((0.3, 1.0, 1.0), (0.2, 0.9, 1.0), (0.45, 0.5, 1.0), (0.05, 0.2, 0.5)),
 )
+
+
+def _shares(labeled_class: LabeledClass) -> SharePrior:
+    return OF_NEGATIVES if labeled_class == "negative" else DEFAULT
 
 
 def describe_purity(purity: float, labeled_class: LabeledClass) -> str:
@@ -313,11 +319,13 @@ def assumptions(
     top: TopVerdicts | None = None,
 ) -> Assumptions:
     """The prior of an estimation, in words and numbers."""
-    excess = "above 1 - alpha" if labeled_class == "negative" else "at least 0.05 above alpha"
+    shares = _shares(labeled_class)
+    low, high = shares.small_alpha
+    excess = "above 1 - alpha" if shares.negatives else "at least 0.05 above alpha"
     words = [
         f"labeled {labeled_class}s are representative of all {labeled_class}s",
-        "alpha is likely as (1 - alpha)^2, or (2 in 5) spread evenly over orders of magnitude from "
-        "0.0005 to 0.3",
+        f"alpha is likely as (1 - alpha)^{shares.fall:g}, or (with probability {shares.small:g}) "
+        f"spread evenly over orders of magnitude from {low:g} to {high:g}",
         f"beta is 1 (3 in 10), 0.9 to 1 (3 in 10), or 0.5 to 1, rarely less, and {excess}"
         if settings.beta is None
         else f"beta is {settings.beta:g}",
@@ -328,10 +336,10 @@ def assumptions(
         words.append(describe_purity(purity, labeled_class))
     if top is not None:
         words.append(describe_top(top, labeled_class))
-    pieces = tuple(BetaPiece(share=share, between=(low, high)) for share, low, high in DEFAULT.beta)
+    pieces = tuple(BetaPiece(share=share, between=(a, b)) for share, a, b in shares.beta)
     return Assumptions(
         words="; ".join(words),
-        alpha=AlphaPrior(power=DEFAULT.fall, small=DEFAULT.small, between=DEFAULT.small_alpha),
+        alpha=AlphaPrior(power=shares.fall, small=shares.small, between=shares.small_alpha),
         beta=pieces if settings.beta is None else settings.beta,
         purity=purity,
         alpha_between=settings.alpha_between,
@@ -586,7 +594,7 @@ def believe(
     """
     evidence = evidence or Evidence.from_sketch(sketch)
     log_likelihood, of_negatives = evidence.log_likelihood, sketch.labeled_class == "negative"
-    before = prior_belief(replace(DEFAULT, negatives=of_negatives))
+    before = prior_belief(_shares(sketch.labeled_class))
     if of_negatives:
         beyond = np.repeat(log_likelihood[-1:], len(BEYOND), axis=0)  # nothing was learned there
         log_likelihood = np.concatenate([log_likelihood, beyond])
