@@ -524,7 +524,7 @@ def _assumptions(prior: Prior, words: Wording) -> str:
     if assumed.purity >= LITTLE:
         best = "lowest-scoring" if prior.labeled_class == "negative" else "best"
         clauses.append(
-            f"at least {100 * assumed.purity:.0f} % of the unlabeled rows that score like the "
+            f"at least {100 * assumed.purity:.0f}% of the unlabeled rows that score like the "
             f"{best} labeled ones are {prior.labeled_class} ({option('purity')})"
         )
     return f"that {', and that '.join(clauses)}" if clauses else ""
@@ -576,13 +576,13 @@ def _purity_steps(prior: Prior, worthwhile: float, command: str, words: Wording)
     if interval is None or interval[1] - interval[0] > worthwhile:
         return []
     best = "lowest-scoring" if prior.labeled_class == "negative" else "best"
-    question = (
+    steps = [
         f"are at least 3 in 10 of the unlabeled rows that score like your {best} labeled ones "
-        f"{prior.labeled_class}? If so, {words.alpha} is in {show_interval(interval)}: add "
-        f"{option('purity')} {ASKED_PURITY:g}. To find out, verify {ASKED_ROWS} of them: {command} "
-        f"{option('top')} {option('rows')} {ASKED_ROWS}"
-    )
-    steps = [question]
+        f"{prior.labeled_class}? Then {words.alpha} is in {show_interval(interval)}: add "
+        f"{option('purity')} {ASKED_PURITY:g}",
+        f"not sure? Verify {ASKED_ROWS} of them: {command} {option('top')} {option('rows')} "
+        f"{ASKED_ROWS}",
+    ]
     low, high = prior.alpha_ci or interval
     if prior.labeled_class == "positive" and low < RARE < high and not assumed.alpha_between:
         known = f"{option('alpha_between')} 0 {RARE:g}"
