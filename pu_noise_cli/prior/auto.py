@@ -36,7 +36,9 @@ LEVEL = 0.95  # of the intervals
 DRAWS = 200
 FINER = 8  # times as many α on the grid with known negatives, which narrow α/β
 PURITIES = tuple(i / 10 for i in range(10))  # at which the interval of α is reported
-SHARPNESS = 1.3  # the power of the likelihood, as real tables vary less than simulated ones
+# The power of the likelihood by the number of labels, between these on a logarithmic scale: real
+# tables vary less than simulated ones, which shows where labels are many
+LABELS, SHARPNESS = (50, 1000), (1.0, 1.5)
 CONTRADICTED = 1e-3  # an assumption so many times as probable after the scores is contradicted
 
 # ---- The belief in α and β
@@ -565,7 +567,8 @@ class Evidence:
         """The evidence of a sketch, with the labeled class on top."""
         mixture = Mixture.from_sketch(sketch) if sketch.n_negative else None
         two_sets = sketch.without_negatives() if sketch.n_negative else sketch
-        return cls(SHARPNESS * networks().log_likelihood(summarize(two_sets)), mixture)
+        power = np.interp(np.log(sketch.n_labeled), np.log(LABELS), SHARPNESS)
+        return cls(power * networks().log_likelihood(summarize(two_sets)), mixture)
 
 
 def believe(
