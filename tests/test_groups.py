@@ -391,7 +391,8 @@ def test_damaged_tables_of_groups_are_refused(scores, punoise, tmp_path, change,
 
 def test_too_many_groups_are_an_error_that_asks_about_ids(punoise, tmp_path):
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"s": rng.normal(size=40_000), "known": np.arange(40_000) < 500})
+    known = np.arange(40_000) < 500
+    frame = pd.DataFrame({"s": rng.normal(size=40_000) + known, "known": known})
     frame.assign(gene=frame.index).to_parquet(tmp_path / "t.parquet")
     table = ("--table", tmp_path / "t.parquet", "--label-column", "known")
     error = punoise("run", *table, *BY, "--out-dir", tmp_path / "out", expect=3).err
