@@ -191,7 +191,8 @@ def write(case: Case, folder: Path, form: str = "csv") -> tuple[str, ...]:
     folder.mkdir(exist_ok=True)
     if form == "labels":
         table = folder / "all.csv"
-        case.rows.rename(columns={"set": "known"}).to_csv(table, index=False)
+        rows = case.rows.sort_values("set", kind="stable")  # as tables come: training heeds it
+        rows.rename(columns={"set": "known"}).to_csv(table, index=False)
         return ("--table", str(table), "--label-column", "known")
     for name, frame in case.frames().items():
         path = folder / f"{name}.{form}"
