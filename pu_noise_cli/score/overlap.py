@@ -17,7 +17,7 @@ from ..numerics import GOLDEN_RATIO, FloatArray, HashArray, IntArray, splitmix64
 from ..scale.engine import Engine, Job, RowsDone
 from ..tables.rows import LABELED, UNLABELED, Chunk, Rows, as_text
 
-MAX_COMPARED = 32  # features
+MAX_COMPARED = 256  # features
 DISTINCT = (
     0.9  # the least fraction of labeled rows that differ from all others, if rows can be told
 )
@@ -61,10 +61,14 @@ def find_overlap(rows: Rows, engine: Engine) -> Overlap:
             continue
         step = FindRows(tuple(columns), kinds, distinct, first, MOST * len(hashes))
         found = engine.gather(step, unlabeled, "overlap")
-        if found is None or (not by_id and len({*found.twins}) < WHOLE * len(hashes)):
+        if found is None:
             continue
-        if by_id or len(found.rows):
+        if by_id:
             return found
+        each, first = np.unique(found.twins, return_index=True)
+        if len(each) >= WHOLE * len(distinct):
+            kept = np.sort(first)  # one row for each labeled one
+            return Overlap(found.rows[kept], found.twins[kept])
     return NO_OVERLAP
 
 
