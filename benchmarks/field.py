@@ -31,7 +31,8 @@ from threadpoolctl import threadpool_limits
 
 from pu_noise_cli.posterior.calibration import bounds, calibrate
 from pu_noise_cli.prior.auto import Evidence, TopVerdicts, believe, top_cells
-from pu_noise_cli.prior.base import ESTIMATORS, Settings
+from pu_noise_cli.prior.base import ESTIMATORS, Estimate, Settings
+from pu_noise_cli.prior.checks import Case
 from pu_noise_cli.prior.document import CI_LEVEL, shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.sketch import Sketch
@@ -227,6 +228,7 @@ def about(draw: Draw) -> dict[str, float | str]:
         "labeled": int(labeled.sum()),
         "unlabeled": int(draw.unlabeled.sum()),
         "AUC": draw.auc,
+        "answered": Case(sketch, Estimate(0.0, 1.0)).ranks_labeled_higher,
         "top purity": draw.unlabeled[1, top].sum() / max(draw.unlabeled[:, top].sum(), 1),
     }
 
@@ -276,6 +278,8 @@ def calls(draw: Draw) -> dict[str, float]:
     """
     sketch = draw.sketch
     prior = estimate_prior(sketch, "auto", Settings())
+    if prior.alpha is None:  # labeled and unlabeled rows score alike: no answer, and no calls
+        return {"called": 0.0, "false": 0.0, "recalled": 0.0, "bounds hold": np.nan}
     calibration = calibrate(*shares_for(prior, sketch)[:2])
     cell = sketch.cell_index(draw.scores)
     called = calibration.fdr[cell] <= FDR
@@ -358,7 +362,13 @@ def by_stratum(
 
 
 def report(draws: pd.DataFrame) -> str:
-    parts = [f"# The field: {len(draws)} draws of {draws['source'].nunique()} sources\n"]
+    answered = draws["answered"].mean()
+    parts = [
+        f"# The field: {len(draws)} draws of {draws['source'].nunique()} sources\n",
+        f"{1 - answered:.1%} of them have no answer: labeled and unlabeled rows score alike. All "
+        "figures are of the rest.\n",
+    ]
+    draws = draws[draws["answered"]]
     for name in ("default", "purity 0.3", "rare", *(f"{n} verdicts" for n in VERDICTS)):
         here = draws[draws[f"{name} alpha"].notna()]
         parts += [
