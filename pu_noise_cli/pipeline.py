@@ -22,9 +22,11 @@ from typing import Any
 from .audit.design import read_audits
 from .audit.verdicts import revise
 from .errors import PunoiseError, UsageError, option
+from .evidence.apply import LevelRanges
 from .evidence.strengths import Grading, strengths
-from .evidence.thresholds import Thresholds
+from .evidence.thresholds import Publication, Thresholds
 from .notices import Notice
+from .numerics import FloatArray
 from .posterior.calibration import Bounds, Calibration, GatherGroups, bounds, calibrate
 from .posterior.groups import GroupPosteriors, Groups, WriteGroupPosteriors, check_by
 from .posterior.groups import estimate_groups as pool_groups
@@ -52,7 +54,15 @@ from .report.page import Page
 from .scale.engine import Engine, check_sharded_target
 from .score.classifiers import CLASSIFIERS
 from .score.model import HonestScorer, StoredModel, save_model
-from .score.scores import RowTally, Tally, TallyScores, WriteScores, column_notices, open_scores
+from .score.scores import (
+    RowTally,
+    Tally,
+    TallyScores,
+    WriteScores,
+    are_negated,
+    column_notices,
+    open_scores,
+)
 from .score.sketch import Sketch, check_sizes
 from .score.sketch import read_sketches as merge_sketch_files
 from .score.training import ScoreSettings as ScoreSettings
@@ -243,6 +253,8 @@ class ScoredRows:
     trained: Trained | None = None
     scorer: HonestScorer | None = None
     learned: bool = False  # the score is known to be a classifier's, not a column's
+    negated: bool = False  # the score is known to be a column's with the opposite sign
+    widening: FloatArray | None = None  # of bounds, by groups that only the model knows
 
 
 def train(
@@ -284,6 +296,7 @@ def score_rows(
         trained=trained,
         scorer=trained.scorer,
         learned=trained.learned,
+        negated=trained.model.lower_is_positive,
     )
 
 
@@ -303,8 +316,15 @@ def read_scores(rows: Rows, engine: Engine, labeled_are: str | None = None) -> S
     tally = engine.gather(TallyScores(_tally(rows)), rows, "sketch")
     check_sizes(rows.tables[0].name, tally.sketch.counts.sum(0), tally.sketch.missing)
     sketch = with_labels(tally.sketch, labeled_are)
-    matches = getattr(tally, "matches", None)
-    return ScoredRows(sketch, rows, rows, matches, column_notices(rows))
+    matches, negated = getattr(tally, "matches", None), are_negated(rows)
+    return ScoredRows(sketch, rows, rows, matches, column_notices(rows), negated=negated)
+
+
+def stored_scores(stored: StoredModel, labeled_are: str | None = None) -> ScoredRows:
+    """The scores that a model was trained on, as far as it holds them: without their rows."""
+    assert stored.sketch is not None
+    sketch, negated = with_labels(stored.sketch, labeled_are), stored.model.lower_is_positive
+    return ScoredRows(sketch, negated=negated, widening=stored.widening)
 
 
 def read_sketches(names: Sequence[str], labeled_are: str | None = None) -> ScoredRows:
@@ -445,6 +465,7 @@ class Posteriors:
     by_group: GroupPosteriors | None = None
     roll_ups: Mapping[str, Confidence] = field(default_factory=dict)  # psms, peptides, proteins
     notices: tuple[Notice, ...] = ()
+    negated: bool = False  # scores have the opposite sign of the predictor's
 
 
 def calibrate_scores(scored: ScoredRows, prior: Prior) -> Calibration:
@@ -477,18 +498,20 @@ def posteriors(
     calibration = calibrate_scores(scored, prior)
     sketch, sign, notices = calibration.sketch, calibration.label_sign, calibration.notices
     limits = thresholds = by_group = graded = None
-    further, roll_ups = Columns(), dict[str, Confidence]()
+    further, by_score, roll_ups = Columns(), dict[str, LevelRanges](), dict[str, Confidence]()
+    negated = wanted.lower_is_positive or scored.negated
     if bounded or wanted.bounds or wanted.evidence is not None:
         clusters = None
         if (clustered := _clustered_rows(scored, wanted)) is not None:
             clusters = engine.gather(GatherGroups(scored.scorer), clustered, "groups")
             notices = (*notices, *clusters.notices)
-        limits = bounds(calibration, wanted.seed, clusters)
+        limits = bounds(calibration, wanted.seed, scored.widening if clusters is None else clusters)
         if wanted.evidence is not None:
             graded = Grading.read(wanted.evidence, wanted.target_alpha)
-            negated = wanted.lower_is_positive
             thresholds = Thresholds.from_calibration(calibration, limits, graded, negated)
+            notices, limits = (*notices, *thresholds.notices), thresholds.bounds
             further["evidence"] = strengths(thresholds.graded, *limits.lr)
+            by_score["evidence"] = thresholds.ranges(names=True, negated=negated)
     columns = posterior_columns(
         calibration,
         bounds=limits if wanted.bounds else None,
@@ -509,8 +532,10 @@ def posteriors(
         by_group = GroupPosteriors(groups, calibration, limits, levels, wanted.fdr)
         step = WriteGroupPosteriors(sketch, columns, sign, by_group)
     else:
-        step = WritePosteriors(sketch, columns, sign)
-    return Posteriors(calibration, columns, step, limits, thresholds, by_group, roll_ups, notices)
+        step = WritePosteriors(sketch, columns, sign, by_score=by_score)
+    return Posteriors(
+        calibration, columns, step, limits, thresholds, by_group, roll_ups, notices, negated
+    )
 
 
 def _clustered_rows(scored: ScoredRows, wanted: Wanted) -> Rows | None:
@@ -608,7 +633,7 @@ def _run(settings: RunSettings, rows: Rows, engine: Engine, stage: Stage) -> Run
     suffix = "/" if settings.sharded else f".{settings.table_format}"
     scores = f"{tables_dir}/scores{suffix}"
     trained = train(rows, settings.scoring, engine, keep_digests=True)
-    scored = score_rows(rows, trained, engine, scores, str(folder / "model.punoise"))
+    scored = score_rows(rows, trained, engine, scores)
     scored = replace(scored, scores=open_scores(scores))
     prior = estimate(scored, settings.prior, engine)
     write_json(str(folder / "prior.json"), prior.to_json())
@@ -621,13 +646,18 @@ def _run(settings: RunSettings, rows: Rows, engine: Engine, stage: Stage) -> Run
         engine.call("roll up", write_levels, rows, found.roll_ups, str(folder))
     if found.by_group is not None:
         groups = str(folder / f"groups.{settings.table_format}")
-        found.by_group.write(groups, settings.wanted.lower_is_positive)
+        found.by_group.write(groups, found.negated)
+    widening = None if found.bounds is None else found.bounds.widening
+    stored = StoredModel(trained.model, scored.sketch, widening=widening)
+    write_model(stored, str(folder / "model.punoise"))
     execution = {**settings.execution, "seconds": engine.seconds}
     made_of = provenance(rows, trained, settings.options, execution)
     if found.thresholds is not None and prior.beta is not None:
         dataset = prior.sample or made_of.score_column or "score"
         for name in THRESHOLDS:
-            found.thresholds.write(str(folder / name), dataset, prior.method, prior.beta)
+            found.thresholds.write(
+                str(folder / name), Publication(dataset, prior.method, prior.beta)
+            )
     target = settings.wanted.target_alpha
     page = sample_report(prior, found, target, written.doubtful, made_of)
     write_text(str(folder / "report.html"), page.html())
