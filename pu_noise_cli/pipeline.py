@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,7 +25,7 @@ from .audit.verdicts import revise
 from .errors import PunoiseError, UsageError, option
 from .evidence.apply import LevelRanges
 from .evidence.strengths import Grading, strengths
-from .evidence.thresholds import Publication, Thresholds
+from .evidence.thresholds import GatherControls, Publication, Thresholds
 from .notices import Notice
 from .numerics import FloatArray
 from .posterior.calibration import Bounds, Calibration, GatherGroups, bounds, calibrate
@@ -70,7 +71,7 @@ from .score.training import Trained, survey_step
 from .score.training import train as train_model
 from .tables.files import document
 from .tables.reading import READERS, Table, open_table
-from .tables.rows import LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
+from .tables.rows import IGNORED, LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
 from .tables.writing import (
     MANIFESTS,
     OUTPUTS,
@@ -115,6 +116,8 @@ class Inputs:
     label_column: str | None = None
     labeled_value: Sequence[str] = ()
     negative_value: Sequence[str] = ()
+    unlabeled_value: Sequence[str] = ()
+    ignore_value: Sequence[str] = ()
     labeled_are: str | None = None
     id_column: Sequence[str] = ()
     keep_columns: Sequence[str] = ()
@@ -174,7 +177,7 @@ def open_rows(inputs: Inputs) -> Rows:
         id_columns=inputs.id_column,
         group_column=inputs.group_column,
         label_column=inputs.label_column,
-        label_values=label_values(inputs.labeled_value, inputs.negative_value),
+        label_values=label_values(inputs),
         keep=(*inputs.keep_columns, *(() if inputs.by is None else (inputs.by,))),
         keys=_keys(inputs, tables),
         set_names=SET_NAMES if pin else None,
@@ -231,11 +234,19 @@ def _keys(inputs: Inputs, tables: Sequence[Table]) -> dict[str, tuple[str, ...]]
     return match_keys(tables, inputs.spectrum_columns, *rolled_up)
 
 
-def label_values(labeled: Sequence[str], negative: Sequence[str]) -> list[tuple[str, int]]:
+def label_values(inputs: Inputs) -> list[tuple[str, int]]:
     """What the user's own values of the label column mean."""
-    if both := {*labeled} & {*negative}:
-        raise UsageError(f"{min(both)!r} cannot be both a labeled and a negative value")
-    return [*((value, LABELED) for value in labeled), *((value, NEGATIVE) for value in negative)]
+    named = {
+        LABELED: inputs.labeled_value,
+        NEGATIVE: inputs.negative_value,
+        UNLABELED: inputs.unlabeled_value,
+        IGNORED: inputs.ignore_value,
+    }
+    pairs = [(value, code) for code, values in named.items() for value in dict.fromkeys(values)]
+    for value, count in Counter(value for value, _ in pairs).items():
+        if count > 1:
+            raise UsageError(f"the label {value!r} cannot have two meanings")
+    return pairs
 
 
 # ---- Rows to scores
@@ -566,6 +577,14 @@ def estimate_groups(
 
 
 @dataclass(frozen=True)
+class CalibrationRecord:
+    """What thresholds say about their use; they list the rows of known class, too."""
+
+    disease: str | None = None  # a MONDO id
+    clinical_use: bool = False
+
+
+@dataclass(frozen=True)
 class RunSettings:
     """All settings of a run."""
 
@@ -573,6 +592,7 @@ class RunSettings:
     scoring: ScoreSettings
     prior: PriorSettings
     wanted: Wanted
+    calibration: CalibrationRecord | None = None  # thresholds are the main result
     table_format: str = "parquet"
     sharded: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)  # that affect results
@@ -586,6 +606,7 @@ class RunResult:
     scored: ScoredRows
     prior: Prior
     posteriors: Posteriors
+    page: Page
     files: Sequence[str]
 
     @property
@@ -652,18 +673,35 @@ def _run(settings: RunSettings, rows: Rows, engine: Engine, stage: Stage) -> Run
     write_model(stored, str(folder / "model.punoise"))
     execution = {**settings.execution, "seconds": engine.seconds}
     made_of = provenance(rows, trained, settings.options, execution)
-    if found.thresholds is not None and prior.beta is not None:
-        dataset = prior.sample or made_of.score_column or "score"
+    if found.thresholds is not None:
+        about = _publication(settings, scored, prior, made_of, engine)
         for name in THRESHOLDS:
-            found.thresholds.write(
-                str(folder / name), Publication(dataset, prior.method, prior.beta)
-            )
+            found.thresholds.write(str(folder / name), about)
     target = settings.wanted.target_alpha
-    page = sample_report(prior, found, target, written.doubtful, made_of)
+    calibrated = settings.calibration is not None
+    page = sample_report(prior, found, target, written.doubtful, made_of, (), calibrated)
     write_text(str(folder / "report.html"), page.html())
     made_of.files = digests(folder, OUTPUTS) | digests(tables_dir, MANIFESTS)
     write_json(str(folder / PROVENANCE), document(made_of))
-    return RunResult(scored, prior, found, ())
+    return RunResult(scored, prior, found, page, ())
+
+
+def _publication(
+    settings: RunSettings, scored: ScoredRows, prior: Prior, made_of: Provenance, engine: Engine
+) -> Publication:
+    """What the thresholds of a run say about themselves."""
+    assert prior.beta is not None  # or there would be no thresholds
+    dataset, record = prior.sample or made_of.score_column or "score", settings.calibration
+    about = Publication(dataset, prior.method, prior.beta)
+    if record is None:
+        return about
+    controls = engine.gather(GatherControls(scored.negated), _scores_of(scored), "controls")
+    return replace(
+        about,
+        disease=record.disease,
+        research_use_only=not record.clinical_use,
+        controls=controls,
+    )
 
 
 def provenance(
@@ -698,6 +736,7 @@ def sample_report(
     doubtful: DoubtfulRows,
     made_of: Provenance | None,
     sources: Sequence[InputFile] = (),
+    thresholds_first: bool = False,
 ) -> Page:
     """The report of one sample."""
     return sample_page(
@@ -710,5 +749,6 @@ def sample_report(
         provenance=made_of,
         sources=sources,
         thresholds=found.thresholds,
+        thresholds_first=thresholds_first,
         groups=None if found.by_group is None else found.by_group.groups,
     )

@@ -52,7 +52,7 @@ def run(options: Options, console: Console) -> None:
         console.say(f"punoise: warning: no estimate: {error}")
         console.check_strict(_write_failure(settings, error, options.out_dir))
         return
-    _print(result, options.out_dir, console)
+    print_run(result, options.out_dir, console)
     console.check_strict(result.notices)
 
 
@@ -70,7 +70,7 @@ def _write_failure(settings: RunSettings, error: PunoiseError, out_dir: str) -> 
     return prior.notices
 
 
-def _print(result: RunResult, out_dir: str, console: Console) -> None:
+def print_run(result: RunResult, out_dir: str, console: Console) -> None:
     """The results in a few lines."""
     sketch, found = result.scored.sketch, result.posteriors
     console.print_score(result.scored)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -98,7 +99,8 @@ class LevelRanges:
     @classmethod
     def read(cls, name: str) -> LevelRanges:
         """Read thresholds: a published calibration by its name, or a file."""
-        if ":" in name and name.split(":")[0] in published():
+        source = name.split(":")[0]
+        if source in published() and not os.path.exists(name):
             return cls.from_published(name)
         with _checked(name):
             rows = _json_rows(read_json(name)) if is_json(name) else _table_rows(open_table(name))
@@ -112,7 +114,8 @@ class LevelRanges:
         known = published()[source]["predictors"]
         by_name = {key.lower(): value for key, value in known.items()}
         if predictor.lower() not in by_name:
-            raise UsageError(f"{name}: {source} has {', '.join(known)}")
+            names = ", ".join(f"{source}:{known_name}" for known_name in known)
+            raise UsageError(f"{name}: is not published; there are {names}")
         entry = by_name[predictor.lower()]
         toward, found = (1.0 if entry["higher_is_positive"] else -1.0), []
         for sign in (1, -1):  # from the strongest level of each side
@@ -194,6 +197,10 @@ def _table_rows(table: Table) -> list[dict[str, Any]]:
 # ---- EVIDENCE
 
 
+def _discard(batch: pa.RecordBatch) -> None:
+    """In place of writing a shard that is there already."""
+
+
 @dataclass(frozen=True)
 class WriteEvidence:
     """The step that writes the level and the points of each row, by one of its columns."""
@@ -237,7 +244,8 @@ class WriteEvidence:
             raise UsageError(f"column {clash[0]!r} cannot be kept: EVIDENCE has one of that name")
         kinds = {"level": pa.string(), "points": pa.int64(), TOTAL: pa.float64()}
         schema = scores_schema(rows, False, [pa.field(name, kinds[name]) for name in names])
-        with job_writer(job, schema) as write:
+        writer = contextlib.nullcontext(_discard) if job.is_done else job_writer(job, schema)
+        with writer as write:
             for chunk in rows.chunks([*self.columns, *rows.carried]):
                 scores, arrays = self.evidence(chunk)
                 write(scores_batch(rows, chunk, scores, schema, arrays.values()))

@@ -68,6 +68,20 @@ class Reach:
         return Bounds((low, high), bounds.posterior, bounds.widening)
 
 
+def reach_of_counts(calibration: Calibration) -> tuple[float, float]:
+    """The least and the greatest likelihood ratio that so many rows can show, whatever they score.
+
+    That is if none of the rows of one class is among the scores of the other.
+    """
+    if calibration.mirrored is not None:
+        least, greatest = reach_of_counts(calibration.mirrored)
+        return 1 / greatest, 1 / least
+    sketch, shares = calibration.sketch, calibration.shares
+    negatives = max(sketch.n_negative, (1 - shares.alpha) * sketch.n_unlabeled)
+    none_seen = float(upper_limit(np.zeros(1, np.int64))[0])
+    return none_seen / (shares.beta * sketch.n_labeled), negatives / none_seen
+
+
 def _greatest(counts: IntArray, ratio: Callable[[IntArray], FloatArray]) -> FloatArray:
     """The greatest ratio of any range of cells that ends at or before each cell, shape (cells,)."""
     cells = len(counts)

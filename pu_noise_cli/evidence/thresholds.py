@@ -21,10 +21,13 @@ from ..notices import Notice
 from ..posterior.calibration import ONE_SIDED, Bounds, Calibration, posterior_at
 from ..prior.base import Estimate
 from ..prior.checks import Case, diagnose_direction
+from ..scale.engine import Job, RowsDone
+from ..score.scores import score_chunks
 from ..score.sketch import Sketch
+from ..tables.rows import LABELED, UNLABELED
 from ..tables.writing import is_json, write_json, write_table
 from .apply import LevelRange, LevelRanges
-from .reach import Reach
+from .reach import Reach, reach_of_counts
 from .strengths import Grading, Level
 
 SCHEMA = "punoise.thresholds/1"
@@ -78,6 +81,29 @@ class Control:
 
 
 @dataclass(frozen=True)
+class GatherControls:
+    """The step that lists the rows of SCORES whose class is known."""
+
+    negated: bool  # their scores have the opposite sign of the predictor's
+
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> list[Control]:
+        rows, controls = job.part, list[Control]()
+        positive_set = LABELED if rows.labeled_class == "positive" else UNLABELED
+        for chunk, scores in score_chunks(rows, rows.id_columns):
+            own = -scores + 0.0 if self.negated else scores
+            known = np.flatnonzero((chunk.sets != UNLABELED) & ~np.isnan(scores))
+            ids = rows.ids(chunk).take(pa.array(known)).to_pylist()
+            positive = chunk.sets[known] == positive_set
+            controls += map(Control, ids, positive.tolist(), own[known].tolist())
+            done(len(scores))
+        return controls
+
+    @staticmethod
+    def merge(results: Sequence[list[Control]]) -> list[Control]:
+        return [control for part in results for control in part]
+
+
+@dataclass(frozen=True)
 class Publication:
     """What a document of thresholds says about them beyond the numbers."""
 
@@ -100,7 +126,7 @@ class Thresholds:
     graded: tuple[Level, ...]  # the strongest of each side first
     levels: tuple[Threshold, ...]  # from the strongest evidence for to the strongest against
     points: tuple[Threshold, ...]
-    reach: tuple[float, float]  # the least and the greatest likelihood ratio that rows can show
+    reach: tuple[float, float]  # the ratios that so many rows can show, whatever they score
     notices: tuple[Notice, ...] = ()
     lower_is_positive: bool = False  # the scores are negated then, but not these thresholds
 
@@ -116,8 +142,7 @@ class Thresholds:
         _check_direction(calibration)
         alpha, sign = calibration.shares.alpha, -1.0 if lower_is_positive else 1.0
         prior, graded = grading.prior(alpha), grading.levels(alpha)
-        reach = Reach.from_calibration(calibration)
-        shown = reach.limit(bounds, calibration)
+        shown = Reach.from_calibration(calibration).limit(bounds, calibration)
         levels, points = (
             tuple(_thresholds(calibration, shown, some, prior, sign))
             for some in (graded, grading.points(alpha))
@@ -130,7 +155,7 @@ class Thresholds:
             tuple(graded),
             levels,
             points,
-            (float(reach.least[0]), float(reach.greatest[-1])),
+            reach_of_counts(calibration),
             _few_controls(calibration, bounds, graded, levels),
             lower_is_positive,
         )
@@ -319,12 +344,12 @@ def _few_controls(
     messages = []
     for against in (False, True):
         if codes := [level.code for level in lost if level.against == against]:
-            rows = _rows_that_limit(calibration.sketch, against)
+            rows = rows_that_limit(calibration.sketch, against)
             messages.append(f"{rows} are too few to show {' or '.join(codes)}")
     return (Notice("few-controls", "; ".join(messages)),) if messages else ()
 
 
-def _rows_that_limit(sketch: Sketch, against: bool) -> str:
+def rows_that_limit(sketch: Sketch, against: bool) -> str:
     """The rows that limit evidence against or for a row being positive."""
     if against == (sketch.labeled_class == "positive"):
         return f"{sketch.n_labeled} labeled rows"

@@ -118,6 +118,7 @@ def sample_page(
     provenance: Provenance | None = None,
     sources: Iterable[InputFile] = (),
     thresholds: Thresholds | None = None,
+    thresholds_first: bool = False,
     groups: Groups | None = None,
 ) -> Page:
     """The report of one sample.
@@ -135,6 +136,8 @@ def sample_page(
         One-sided 95 % bounds on the posterior, both of shape (cells,).
     doubtful
         The labeled rows whose scores speak most against their labels.
+    thresholds_first
+        The thresholds are the main result.
     sources
         The files that the report itself is made from.
     """
@@ -208,6 +211,7 @@ def sample_page(
         "calls_by_posterior": [_calls(calibration, p >= x, fdr, x) for x in POSTERIOR_LEVELS],
         "calls_by_fdr": [_calls(calibration, fdr <= x, fdr, x) for x in FDR_LEVELS],
         "thresholds": thresholds,
+        "thresholds_first": thresholds_first,
         "begins": begins,
         "groups": groups,
         "largest_groups": [] if groups is None else groups.largest(LARGEST_GROUPS),
@@ -696,7 +700,7 @@ def _log_odds(p: FloatArray) -> FloatArray:
 def begins(threshold: Threshold, thresholds: Thresholds) -> str:
     """The scores at which a level begins, or that it is not reached."""
     if threshold.reached is None:
-        return "not reached"
+        return "out of reach" if thresholds.is_out_of_reach(threshold.level) else "not reached"
     sign = "≤" if threshold.level.against != thresholds.lower_is_positive else "≥"
     return f"{sign} {number(threshold.reached.score_from)}"
 

@@ -176,6 +176,8 @@ def check_parquet(rows: Rows, needed_for: str) -> None:
 def check_sharded_target(out: str, rows: Rows) -> None:
     """Raise an error, before any work is done, if an output cannot be a directory of shards."""
     check_parquet(rows, f"{option('out')} {out}")
+    if rows.ignores:  # a shard has as many rows as its file
+        raise UsageError(f"{option('ignore_value')} cannot be used with shards")
     if rows.num_rows == 0:
         raise InputError(f"{rows.tables[0].name}: the table has no rows")
     names = _shard_names(rows)

@@ -202,7 +202,7 @@ class WriteScores:
             for chunk, scores in scored:
                 bad = ~np.isfinite(scores) & ~(np.isnan(scores) & model.skip_missing)
                 if bad.any():
-                    row = chunk.first_file_row + int(bad.argmax()) + 1
+                    row = chunk.file_row(int(bad.argmax()))
                     raise InputError(f"{chunk.file}: row {row} has no finite score")
                 keys = rows.key_texts(chunk)
                 write(scores_batch(rows, chunk, scores, schema, keys.values()))
