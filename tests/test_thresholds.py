@@ -414,13 +414,15 @@ def test_label_values(punoise, variants, tmp_path):
     frame.assign(known=words).to_csv(tmp_path / "words.csv", index=False)
     table = ("--table", tmp_path / "words.csv", "--label-column", "known", "--lower-is-positive")
     values = ("--labeled-value", "P", "--negative-value", "B,LB")
-    punoise("estimate-prior", *table, *values, "--out", tmp_path / "p.json")
+    others = ("--unlabeled-value", "*")
+    punoise("estimate-prior", *table, *values, *others, "--out", tmp_path / "p.json")
     found = json.loads((tmp_path / "p.json").read_text())
     assert (found["n_labeled"], found["n_negatives"]) == (800, (words == "B").sum())
     assert found["n_unlabeled"] == (words == "").sum()
     result = punoise("estimate-prior", *table, expect=3)
     assert "P,clinvar" in result.err
-    clash = punoise("estimate-prior", *table, *values[:2], "--negative-value", "clinvar", expect=3)
+    both = (*values[:2], "--negative-value", "clinvar")
+    clash = punoise("estimate-prior", *table, *both, *others, expect=3)
     assert "labeled and negative" in clash.err
     assert "row 1" in clash.err
     punoise("estimate-prior", *table, *values[2:], expect=2)
