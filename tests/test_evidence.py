@@ -47,10 +47,11 @@ def predictor(tmp_path_factory):
     return folder, frame
 
 
-def calibrated(punoise, folder, out, *more):
+def calibrated(punoise, folder, out, *more, expect=0):
     tables = ("--labeled", folder / "p.tsv", "--negatives", folder / "b.tsv")
     options = ("--score-column", "sift", "--id-column", "variant", "--group-column", "gene")
-    return punoise("calibrate", *tables, *options, "--alpha", ALPHA, "--out-dir", out, *more)
+    more = ("--alpha", ALPHA, "--out-dir", out, *more)
+    return punoise("calibrate", *tables, *options, *more, expect=expect)
 
 
 def own_levels(table, scores):
@@ -269,6 +270,7 @@ def test_mavedb_gives_tied_scores_their_points(direction, punoise, predictor, tm
         folder = turned
     disease = ("--disease", "MONDO:0007254")
     calibrated(punoise, folder, tmp_path / "out", *direction, *disease)
+    calibrated(punoise, folder, tmp_path / "x", *direction, "--disease", "cancer", expect=2)
     document = json.loads((tmp_path / "out/thresholds.json").read_text())
     classifications = mavedb_classifications(document)
     table = pd.read_csv(tmp_path / "out/thresholds.tsv", sep="\t")

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+from ..errors import UsageError
 from .options import Options, command
 from .process import Console
 from .run import print_run
+
+MONDO = re.compile(r"MONDO:\d{7}")
 
 
 @command("calibrate")
@@ -23,6 +28,8 @@ def calibrate(options: Options, console: Console) -> None:
     from .. import pipeline
     from ..report.page import converter, write_figures
 
+    if options.disease is not None and not MONDO.fullmatch(options.disease):
+        raise UsageError(f"--disease {options.disease}: is not an id such as MONDO:0007254")
     if options.figures is not None:
         converter()  # a usage error if it is missing
     settings = options.pick(

@@ -56,10 +56,11 @@ def posterior(options: Options, console: Console) -> None:
         dataset = prior.sample or PurePath(options.scores).name.split(".")[0]
         about = Publication(dataset, prior.method, prior.beta)
         found.thresholds.write(options.thresholds, about)
-        if not found.negated and rows.tables[0].shards[0].format.kind != "parquet":
+        is_text = rows.tables[0].shards[0].format.kind != "parquet"
+        if is_text and options.model is None and not found.negated:
             console.say(
-                f"punoise: thresholds are on the scale of {options.scores}, which cannot "
-                "say whether its scores have the opposite sign (--lower-is-positive)"
+                f"punoise: thresholds are on the scale of {options.scores}, which cannot say "
+                "whether its scores have the opposite sign (--lower-is-positive)"
             )
         console.print_thresholds(found.thresholds)
     console.print_calls(found, written, options.fdr, graded=options.thresholds is None)
