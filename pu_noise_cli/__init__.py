@@ -2,6 +2,6 @@
 
 __version__ = "0.1.0"
 
-from .api import Estimated, estimate
+from .api import Estimated, apply, estimate
 
-__all__ = ["Estimated", "__version__", "estimate"]
+__all__ = ["Estimated", "__version__", "apply", "estimate"]

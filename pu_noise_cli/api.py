@@ -7,6 +7,7 @@ result.alpha, result.alpha_ci, result.beta          # as `punoise run` gives the
 result.unlabeled["posterior"]                       # with the caller's index
 result.score(new_rows)                              # rows that were not there before
 result.report("report.html")
+punoise.apply(variants, "pejaver2022:REVEL", "REVEL")   # levels of evidence, and their points
 """
 
 from __future__ import annotations
@@ -212,6 +213,46 @@ def estimate(
         posteriors,
         doubtful,
     )
+
+
+def apply(
+    table: TableLike,
+    thresholds: str,
+    score_column: str,
+    *,
+    add_points: Sequence[str] = (),
+    na: Sequence[str] = (),
+) -> pd.DataFrame:
+    """The level of evidence of each row and its points, as `punoise apply` gives them.
+
+    Parameters
+    ----------
+    thresholds
+        A file of thresholds, or the name of a published calibration, such as pejaver2022:REVEL.
+    add_points
+        Columns of points of independent criteria, to be summed in `points_total`.
+
+    Returns
+    -------
+    The columns `score`, `level`, `points`, with the index of the table.
+    """
+    import pyarrow as pa
+
+    from .errors import python_spelling
+    from .evidence.apply import LevelRanges, WriteEvidence
+    from .tables.rows import Rows
+
+    with python_spelling():
+        ranges = LevelRanges.read(str(thresholds))
+        step = WriteEvidence(ranges, score_column, tuple(add_points), tuple(na))
+        unused = _column_names(table) - {*step.columns}
+        rows = Rows.from_tables([_open("table", table, unused)], features=step.columns)
+        batches = []
+        for chunk in rows.chunks(step.columns):
+            scores, columns = step.evidence(chunk)
+            scored = {"score": pa.array(scores, from_pandas=True), **columns}
+            batches.append(pa.RecordBatch.from_pydict(scored))
+    return _indexed(pa.Table.from_batches(batches).to_pandas(), table)
 
 
 def _pick(settings: type[Settings], options: dict[str, Any]) -> Settings:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,9 +23,11 @@ from typing import Any
 from .audit.design import audit_command, next_steps, read_audits
 from .audit.verdicts import revise
 from .errors import EstimationError, PunoiseError, UsageError, option
+from .evidence.apply import LevelRanges
 from .evidence.strengths import Grading, strengths
-from .evidence.thresholds import Thresholds
+from .evidence.thresholds import GatherControls, Publication, Thresholds
 from .notices import Notice
+from .numerics import FloatArray
 from .posterior.calibration import Bounds, Calibration, GatherGroups, bounds, calibrate
 from .posterior.groups import GroupPosteriors, Groups, WriteGroupPosteriors, check_by
 from .posterior.groups import estimate_groups as pool_groups
@@ -53,7 +56,15 @@ from .scale.engine import Engine, check_sharded_target
 from .score.classifiers import CLASSIFIERS
 from .score.model import HonestScorer, StoredModel, save_model
 from .score.overlap import NO_OVERLAP, find_overlap
-from .score.scores import RowTally, Tally, TallyScores, WriteScores, column_notices, open_scores
+from .score.scores import (
+    RowTally,
+    Tally,
+    TallyScores,
+    WriteScores,
+    are_negated,
+    column_notices,
+    open_scores,
+)
 from .score.sketch import Sketch, check_sizes
 from .score.sketch import read_sketches as merge_sketch_files
 from .score.training import ScoreSettings as ScoreSettings
@@ -61,7 +72,7 @@ from .score.training import Trained, survey_step
 from .score.training import train as train_model
 from .tables.files import document
 from .tables.reading import READERS, Table, open_table
-from .tables.rows import LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
+from .tables.rows import IGNORED, LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
 from .tables.writing import (
     DOCUMENTS,
     MANIFESTS,
@@ -108,6 +119,8 @@ class Inputs:
     label_column: str | None = None
     labeled_value: Sequence[str] = ()
     negative_value: Sequence[str] = ()
+    unlabeled_value: Sequence[str] = ()
+    ignore_value: Sequence[str] = ()
     labeled_are: str | None = None
     id_column: Sequence[str] = ()
     keep_columns: Sequence[str] = ()
@@ -167,7 +180,7 @@ def open_rows(inputs: Inputs) -> Rows:
         id_columns=inputs.id_column,
         group_column=inputs.group_column,
         label_column=inputs.label_column,
-        label_values=label_values(inputs.labeled_value, inputs.negative_value),
+        label_values=label_values(inputs),
         keep=(*inputs.keep_columns, *(() if inputs.by is None else (inputs.by,))),
         keys=_keys(inputs, tables),
         set_names=SET_NAMES if pin else None,
@@ -224,11 +237,19 @@ def _keys(inputs: Inputs, tables: Sequence[Table]) -> dict[str, tuple[str, ...]]
     return match_keys(tables, inputs.spectrum_columns, *rolled_up)
 
 
-def label_values(labeled: Sequence[str], negative: Sequence[str]) -> list[tuple[str, int]]:
+def label_values(inputs: Inputs) -> list[tuple[str, int]]:
     """What the user's own values of the label column mean."""
-    if both := {*labeled} & {*negative}:
-        raise UsageError(f"{min(both)!r} cannot be both a labeled and a negative value")
-    return [*((value, LABELED) for value in labeled), *((value, NEGATIVE) for value in negative)]
+    named = {
+        LABELED: inputs.labeled_value,
+        NEGATIVE: inputs.negative_value,
+        UNLABELED: inputs.unlabeled_value,
+        IGNORED: inputs.ignore_value,
+    }
+    pairs = [(value, code) for code, values in named.items() for value in dict.fromkeys(values)]
+    for value, count in Counter(value for value, _ in pairs).items():
+        if count > 1:
+            raise UsageError(f"the label {value!r} cannot have two meanings")
+    return pairs
 
 
 # ---- Rows to scores
@@ -246,6 +267,8 @@ class ScoredRows:
     trained: Trained | None = None
     scorer: HonestScorer | None = None
     learned: bool = False  # the score is known to be a classifier's, not a column's
+    negated: bool = False  # the score is known to be a column's with the opposite sign
+    widening: FloatArray | None = None  # of bounds, by groups that only the model knows
 
 
 def train(
@@ -291,6 +314,7 @@ def score_rows(
         trained=trained,
         scorer=trained.scorer,
         learned=trained.learned,
+        negated=trained.model.lower_is_positive,
     )
 
 
@@ -310,8 +334,15 @@ def read_scores(rows: Rows, engine: Engine, labeled_are: str | None = None) -> S
     tally = engine.gather(TallyScores(_tally(rows)), rows, "sketch")
     check_sizes(rows.tables[0].name, tally.sketch.counts.sum(0), tally.sketch.missing)
     sketch = with_labels(tally.sketch, labeled_are)
-    matches = getattr(tally, "matches", None)
-    return ScoredRows(sketch, rows, rows, matches, column_notices(rows))
+    matches, negated = getattr(tally, "matches", None), are_negated(rows)
+    return ScoredRows(sketch, rows, rows, matches, column_notices(rows), negated=negated)
+
+
+def stored_scores(stored: StoredModel, labeled_are: str | None = None) -> ScoredRows:
+    """The scores that a model was trained on, as far as it holds them: without their rows."""
+    assert stored.sketch is not None
+    sketch, negated = with_labels(stored.sketch, labeled_are), stored.model.lower_is_positive
+    return ScoredRows(sketch, negated=negated, widening=stored.widening)
 
 
 def read_sketches(names: Sequence[str], labeled_are: str | None = None) -> ScoredRows:
@@ -452,6 +483,7 @@ class Posteriors:
     by_group: GroupPosteriors | None = None
     roll_ups: Mapping[str, Confidence] = field(default_factory=dict)  # psms, peptides, proteins
     notices: tuple[Notice, ...] = ()
+    negated: bool = False  # scores have the opposite sign of the predictor's
 
 
 def calibrate_scores(scored: ScoredRows, prior: Prior) -> Calibration:
@@ -486,18 +518,20 @@ def posteriors(
     calibration = calibrate_scores(scored, prior)
     sketch, sign, notices = calibration.sketch, calibration.label_sign, calibration.notices
     limits = thresholds = by_group = graded = None
-    further, roll_ups = Columns(), dict[str, Confidence]()
+    further, by_score, roll_ups = Columns(), dict[str, LevelRanges](), dict[str, Confidence]()
+    negated = wanted.lower_is_positive or scored.negated
     if bounded or wanted.bounds or wanted.evidence is not None:
         clusters = None
         if (clustered := _clustered_rows(scored, wanted)) is not None:
             clusters = engine.gather(GatherGroups(scored.scorer), clustered, "groups")
             notices = (*notices, *clusters.notices)
-        limits = bounds(calibration, wanted.seed, clusters)
+        limits = bounds(calibration, wanted.seed, scored.widening if clusters is None else clusters)
         if wanted.evidence is not None:
             graded = Grading.read(wanted.evidence, wanted.target_alpha)
-            negated = wanted.lower_is_positive
             thresholds = Thresholds.from_calibration(calibration, limits, graded, negated)
+            notices, limits = (*notices, *thresholds.notices), thresholds.bounds
             further["evidence"] = strengths(thresholds.graded, *limits.lr)
+            by_score["evidence"] = thresholds.ranges(names=True, negated=negated)
     columns = posterior_columns(
         calibration,
         bounds=limits if wanted.bounds else None,
@@ -518,8 +552,10 @@ def posteriors(
         by_group = GroupPosteriors(groups, calibration, limits, levels, wanted.fdr)
         step = WriteGroupPosteriors(sketch, columns, sign, by_group)
     else:
-        step = WritePosteriors(sketch, columns, sign)
-    return Posteriors(calibration, columns, step, limits, thresholds, by_group, roll_ups, notices)
+        step = WritePosteriors(sketch, columns, sign, by_score=by_score)
+    return Posteriors(
+        calibration, columns, step, limits, thresholds, by_group, roll_ups, notices, negated
+    )
 
 
 def _clustered_rows(scored: ScoredRows, wanted: Wanted) -> Rows | None:
@@ -550,6 +586,14 @@ def estimate_groups(
 
 
 @dataclass(frozen=True)
+class CalibrationRecord:
+    """What thresholds say about their use; they list the rows of known class, too."""
+
+    disease: str | None = None  # a MONDO id
+    clinical_use: bool = False
+
+
+@dataclass(frozen=True)
 class RunSettings:
     """All settings of a run."""
 
@@ -557,6 +601,7 @@ class RunSettings:
     scoring: ScoreSettings
     prior: PriorSettings
     wanted: Wanted
+    calibration: CalibrationRecord | None = None  # thresholds are the main result
     table_format: str = "parquet"
     sharded: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)  # that affect results
@@ -570,6 +615,7 @@ class RunResult:
     scored: ScoredRows
     prior: Prior
     posteriors: Posteriors | None  # none if alpha is not identifiable
+    page: Page | None  # the report, likewise
     files: Sequence[str]
 
     @property
@@ -634,18 +680,21 @@ def _run(settings: RunSettings, rows: Rows, engine: Engine, stage: Stage) -> Run
     suffix = "/" if settings.sharded else f".{settings.table_format}"
     scores = f"{tables_dir}/scores{suffix}"
     trained = train(rows, settings.scoring, engine, keep_digests=True)
-    scored = score_rows(rows, trained, engine, scores, str(folder / "model.punoise"))
+    scored = score_rows(rows, trained, engine, scores)
     scored = replace(scored, scores=open_scores(scores))
     prior = estimate(scored, settings.prior, engine)
     write_json(str(folder / "prior.json"), prior.to_json())
     made_of = provenance(rows, trained, settings.options, settings.execution)
-    found = None
+    found = page = widening = None
     if prior.alpha is not None:  # else nothing more can be said about the rows
-        found = _write_posteriors(settings, scored, prior, made_of, engine, stage)
+        found, page = _write_posteriors(settings, scored, prior, made_of, engine, stage)
+        widening = None if found.bounds is None else found.bounds.widening
+    stored = StoredModel(trained.model, scored.sketch, widening=widening)
+    write_model(stored, str(folder / "model.punoise"))
     made_of.execution["seconds"] = engine.seconds
     made_of.files = digests(folder, OUTPUTS) | digests(tables_dir, MANIFESTS)
     write_json(str(folder / PROVENANCE), document(made_of))
-    return RunResult(scored, prior, found, ())
+    return RunResult(scored, prior, found, page, ())
 
 
 def _write_posteriors(
@@ -655,7 +704,7 @@ def _write_posteriors(
     made_of: Provenance,
     engine: Engine,
     stage: Stage,
-) -> Posteriors:
+) -> tuple[Posteriors, Page]:
     """The steps after the prior, and the report."""
     folder, tables_dir = stage.path, stage.out_dir if settings.sharded else stage.path
     suffix = "/" if settings.sharded else f".{settings.table_format}"
@@ -668,16 +717,40 @@ def _write_posteriors(
         engine.call("roll up", write_levels, scored.rows, found.roll_ups, str(folder))
     if found.by_group is not None:
         groups = str(folder / f"groups.{settings.table_format}")
-        found.by_group.write(groups, settings.wanted.lower_is_positive)
-    if found.thresholds is not None and prior.beta is not None:
-        dataset = prior.sample or made_of.score_column or "score"
+        found.by_group.write(groups, found.negated)
+    if found.thresholds is not None:
+        about = _publication(settings, scored, prior, made_of, engine)
         for name in THRESHOLDS:
-            found.thresholds.write(str(folder / name), dataset, prior.method, prior.beta)
-    command = audit_command(f"scores{suffix}", "prior.json")
-    target = settings.wanted.target_alpha
-    page = sample_report(prior, found, target, written.doubtful, made_of, command=command)
+            found.thresholds.write(str(folder / name), about)
+    page = sample_report(
+        prior,
+        found,
+        settings.wanted.target_alpha,
+        written.doubtful,
+        made_of,
+        thresholds_first=settings.calibration is not None,
+        command=audit_command(f"scores{suffix}", "prior.json"),
+    )
     write_text(str(folder / "report.html"), page.html())
-    return found
+    return found, page
+
+
+def _publication(
+    settings: RunSettings, scored: ScoredRows, prior: Prior, made_of: Provenance, engine: Engine
+) -> Publication:
+    """What the thresholds of a run say about themselves."""
+    assert prior.beta is not None  # or there would be no thresholds
+    dataset, record = prior.sample or made_of.score_column or "score", settings.calibration
+    about = Publication(dataset, prior.method, prior.beta)
+    if record is None:
+        return about
+    controls = engine.gather(GatherControls(scored.negated), _scores_of(scored), "controls")
+    return replace(
+        about,
+        disease=record.disease,
+        research_use_only=not record.clinical_use,
+        controls=controls,
+    )
 
 
 def provenance(
@@ -712,6 +785,7 @@ def sample_report(
     doubtful: DoubtfulRows,
     made_of: Provenance | None,
     sources: Sequence[InputFile] = (),
+    thresholds_first: bool = False,
     command: str = "punoise audit",
 ) -> Page:
     """The report of one sample; `command` draws rows to verify by hand."""
@@ -725,6 +799,7 @@ def sample_report(
         provenance=made_of,
         sources=sources,
         thresholds=found.thresholds,
+        thresholds_first=thresholds_first,
         groups=None if found.by_group is None else found.by_group.groups,
         accepted={name: level.accepted for name, level in found.roll_ups.items()},
         steps=next_steps(prior, found.calibration, command, WORDING),

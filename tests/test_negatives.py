@@ -313,6 +313,7 @@ def test_negatives_that_are_named_must_be_there(punoise, files, tmp_path):
     pd.concat(both).to_csv(tmp_path / "both.csv", index=False)
     table = ("--table", tmp_path / "both.csv", "--id-column", "id", "--label-column", "y")
     values = ("--labeled-value", "labeled", "--negative-value", "mistyped")
+    values = (*values, "--unlabeled-value", "unlabeled")
     err = punoise("estimate-prior", *table, *values, expect=3).err
     assert "'mistyped' in column 'y': 0 negative rows" in err
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pu_noise_cli.evidence.strengths import Grading
-from pu_noise_cli.evidence.thresholds import Thresholds
+from pu_noise_cli.evidence.thresholds import Publication, Thresholds
 from pu_noise_cli.posterior.calibration import GroupCopies, bounds, calibrate, widen
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
@@ -24,6 +24,7 @@ CODES = [
     *("BP4_Supporting", "BP4_Moderate", "BP4_Strong", "BP4_VeryStrong"),
 ]
 ACMG = Grading.read("acmg", 0.0441)
+ABOUT = Publication("assay", "stated", 0.9)
 KNOWN = Shares(0.3, 0.9, from_these_rows=False)
 
 
@@ -43,6 +44,7 @@ def found():
 def test_thresholds_lie_where_the_bound_meets_the_level(found):
     calibration, held = found
     thresholds = Thresholds.from_calibration(calibration, held, ACMG)
+    held = thresholds.bounds
     assert [one.level.code for one in thresholds.levels] == CODES
     assert [one.level.points for one in thresholds.levels] == [8, 4, 2, 1, -1, -2, -4, -8]
     scores = calibration.sketch.scores
@@ -100,7 +102,7 @@ def test_every_row_of_a_coarse_cell_is_within_the_threshold():
 
 
 def test_points_are_ranges_as_excalibr_has_them(found):
-    document = Thresholds.from_calibration(*found, ACMG, True).to_json("assay", "stated", 0.9)
+    document = Thresholds.from_calibration(*found, ACMG, True).to_json(ABOUT)
     keys = {"prior", "point_ranges", "dataset", "scoreset_flipped", "uncalibratable_reason"}
     assert keys <= document.keys()
     assert list(document["point_ranges"]) == [str(p) for p in (*range(1, 9), *range(-1, -9, -1))]
@@ -113,7 +115,7 @@ def test_points_are_ranges_as_excalibr_has_them(found):
     assert document["uncalibratable_reason"] is None
     json.dumps(document, allow_nan=False)
     levels = {row["level"]: row for row in document["levels"]}
-    assert levels["PP3_Moderate"]["score_from"] == ranges[2][1]
+    assert np.nextafter(levels["PP3_Moderate"]["score_from"], np.inf) == ranges[2][1]
 
 
 def test_no_level_is_said_in_words():
@@ -122,7 +124,8 @@ def test_no_level_is_said_in_words():
         Sketch.from_samples(rng.random(50), rng.random(50)), Shares(0.3, 0.9, False)
     )
     held = bounds(calibration, 0)
-    document = Thresholds.from_calibration(calibration, held, ACMG).to_json("noise", "stated", 0.9)
+    thresholds = Thresholds.from_calibration(calibration, held, ACMG)
+    document = thresholds.to_json(Publication("noise", "stated", 0.9))
     assert "no level" in document["uncalibratable_reason"]
     assert not any(document["point_ranges"].values())
 
@@ -411,13 +414,15 @@ def test_label_values(punoise, variants, tmp_path):
     frame.assign(known=words).to_csv(tmp_path / "words.csv", index=False)
     table = ("--table", tmp_path / "words.csv", "--label-column", "known", "--lower-is-positive")
     values = ("--labeled-value", "P", "--negative-value", "B,LB")
-    punoise("estimate-prior", *table, *values, "--out", tmp_path / "p.json")
+    others = ("--unlabeled-value", "*")
+    punoise("estimate-prior", *table, *values, *others, "--out", tmp_path / "p.json")
     found = json.loads((tmp_path / "p.json").read_text())
     assert (found["n_labeled"], found["n_negatives"]) == (800, (words == "B").sum())
     assert found["n_unlabeled"] == (words == "").sum()
     result = punoise("estimate-prior", *table, expect=3)
     assert "P,clinvar" in result.err
-    clash = punoise("estimate-prior", *table, *values[:2], "--negative-value", "clinvar", expect=3)
+    both = (*values[:2], "--negative-value", "clinvar")
+    clash = punoise("estimate-prior", *table, *both, *others, expect=3)
     assert "labeled and negative" in clash.err
     assert "row 1" in clash.err
     punoise("estimate-prior", *table, *values[2:], expect=2)

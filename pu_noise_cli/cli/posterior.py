@@ -26,6 +26,7 @@ def posterior(options: Options, console: Console) -> None:
     punoise posterior --scores scores.tsv --alpha 0.0441 --beta 0.99 --out posterior.tsv
     """
     from .. import pipeline
+    from ..evidence.thresholds import Publication
     from ..posterior.groups import check_by
     from ..prior.checks import missing_scores
     from ..score.scores import open_scores
@@ -49,11 +50,18 @@ def posterior(options: Options, console: Console) -> None:
         written = engine.write(found.step, rows, "posterior", options.out)
     if found.by_group is not None:
         if options.groups_out is not None:
-            found.by_group.write(options.groups_out, options.lower_is_positive)
+            found.by_group.write(options.groups_out, found.negated)
         console.print_groups(found.by_group.groups)
     if options.thresholds is not None and found.thresholds is not None and prior.beta is not None:
         dataset = prior.sample or PurePath(options.scores).name.split(".")[0]
-        found.thresholds.write(options.thresholds, dataset, prior.method, prior.beta)
+        about = Publication(dataset, prior.method, prior.beta)
+        found.thresholds.write(options.thresholds, about)
+        is_text = rows.tables[0].shards[0].format.kind != "parquet"
+        if is_text and options.model is None and not found.negated:
+            console.say(
+                f"punoise: thresholds are on the scale of {options.scores}, which cannot say "
+                "whether its scores have the opposite sign (--lower-is-positive)"
+            )
         console.print_thresholds(found.thresholds)
     console.print_calls(found, written, options.fdr, graded=options.thresholds is None)
     missing = missing_scores(written.missing) if written.missing else ()
@@ -104,7 +112,7 @@ def _reference(options: Options, rows: Rows, engine: Engine) -> ScoredRows:
     stored = load_model(model, read_bytes(model))
     if stored.sketch is None:
         raise InputError(f"{model}: holds no scores to calibrate by; give --sketch")
-    return pipeline.ScoredRows(pipeline.with_labels(stored.sketch, options.labeled_are))
+    return pipeline.stored_scores(stored, options.labeled_are)
 
 
 @command("performance")

@@ -30,6 +30,7 @@ from ..notices import Notice, kinds
 if TYPE_CHECKING:
     from click._termui_impl import ProgressBar
 
+    from ..evidence.strengths import Level
     from ..evidence.thresholds import Thresholds
     from ..pipeline import Posteriors, ScoredRows
     from ..posterior.calibration import Calibration
@@ -47,6 +48,8 @@ COMMANDS = {  # in the order of use, with the modules that hold them
     "posterior": "posterior",
     "performance": "posterior",
     "audit": "audit",
+    "calibrate": "evidence",
+    "apply": "evidence",
     "report": "report",
     "summarize": "report",
     "score": "score",
@@ -283,7 +286,7 @@ class Console:
         for threshold in thresholds.levels:
             level = f"{threshold.level.code:<16}"
             if threshold.reached is None:
-                self.say(f"{level} not reached")
+                self.say(f"{level} not reached{self._why(threshold.level, thresholds)}")
                 continue
             sign = "<=" if threshold.level.against != thresholds.lower_is_positive else ">="
             counts = {
@@ -293,6 +296,17 @@ class Console:
             }
             rows = ", ".join(f"{n} {name}" for name, n in counts.items() if n)
             self.say(f"{level} score {sign} {threshold.reached.score_from:.4g}  {rows} rows")
+
+    @staticmethod
+    def _why(level: Level, thresholds: Thresholds) -> str:
+        """Why a level cannot be reached at all, if it cannot."""
+        from ..evidence.thresholds import rows_that_limit
+
+        if not thresholds.is_out_of_reach(level):
+            return ""
+        limit, most = thresholds.reach[not level.against], "least" if level.against else "most"
+        rows = rows_that_limit(thresholds.calibration.sketch, level.against)
+        return f": {rows} can show a ratio of at {most} {limit:.3g}, not {level.lr:.3g}"
 
     def print_calls(
         self, found: Posteriors, written: PosteriorRows, fdr: float | None, graded: bool

@@ -91,7 +91,7 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> tuple[Page, tu
     command = audit_command(
         *(os.path.basename(name.rstrip("/")) for name in (options.scores, prior_file))
     )
-    page = pipeline.sample_report(prior, found, target, doubtful, made_of, sources, command)
+    page = pipeline.sample_report(prior, found, target, doubtful, made_of, sources, command=command)
     return page, found.notices
 
 

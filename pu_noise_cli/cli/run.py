@@ -51,11 +51,11 @@ def run(options: Options, console: Console) -> None:
         console.say(f"punoise: warning: no estimate: {error}")
         console.check_strict(pipeline.write_failure(settings, error, options.out_dir).notices)
         return
-    _print(result, options.out_dir, console)
+    print_run(result, options.out_dir, console)
     console.check_strict(result.notices)
 
 
-def _print(result: RunResult, out_dir: str, console: Console) -> None:
+def print_run(result: RunResult, out_dir: str, console: Console) -> None:
     """The results in a few lines."""
     sketch, found, prior = result.scored.sketch, result.posteriors, result.prior
     console.print_score(result.scored)

@@ -109,7 +109,7 @@ def score(options: Options, console: Console) -> None:
         features=features,
         id_columns=options.id_column or pin,
         label_column=options.label_column,
-        label_values=pipeline.label_values(options.labeled_value, options.negative_value),
+        label_values=pipeline.label_values(options.pick(pipeline.Inputs)),
         group_column=None if scorer is None else scorer.group_column,
         keep=options.keep_columns,
         wanted_by="model",

@@ -506,6 +506,7 @@ class Bounds:
 
     lr: Pair
     posterior: Pair
+    widening: FloatArray | None = None  # the factor by which groups widen them, shape (cells,)
 
     def at(self, target_alpha: float | None) -> Pair:
         """Bounds on the posterior in a population with another α; None: that of these rows."""
@@ -515,7 +516,9 @@ class Bounds:
         return posterior_at(low, target_alpha), posterior_at(high, target_alpha)
 
 
-def bounds(calibration: Calibration, seed: int, groups: GroupCopies | None = None) -> Bounds:
+def bounds(
+    calibration: Calibration, seed: int, groups: GroupCopies | FloatArray | None = None
+) -> Bounds:
     """Bound a calibration, given that counts are samples and that α and β are uncertain.
 
     A calibration that is the mean over all non-decreasing posteriors is bounded by quantiles over
@@ -529,12 +532,14 @@ def bounds(calibration: Calibration, seed: int, groups: GroupCopies | None = Non
         Of the bootstrap.
     groups : GroupCopies, optional
         If rows form groups, bounds are wider by as much as bootstrap samples of groups vary more
-        than samples of rows.
+        than samples of rows. In place of the groups, the factor that follows from them.
     """
     row_bounds = _row_bounds(calibration, seed)
     if groups is None or not calibration.informative:
         return row_bounds
-    return widen(row_bounds, calibration, _widening(calibration, groups, seed))
+    if isinstance(groups, GroupCopies):
+        groups = _widening(calibration, groups, seed)
+    return widen(row_bounds, calibration, groups)
 
 
 def _row_bounds(calibration: Calibration, seed: int) -> Bounds:
@@ -795,4 +800,4 @@ def widen(narrow: Bounds, calibration: Calibration, factor: FloatArray) -> Bound
     p_low, p_high = narrow.posterior
     low, high = pair(odds(calibration.posterior), (odds(p_low), odds(p_high)))
     p_bounds = posterior_at(low, 0.5), posterior_at(high, 0.5)  # odds are ratios at even odds
-    return Bounds(pair(calibration.lr, narrow.lr), p_bounds)
+    return Bounds(pair(calibration.lr, narrow.lr), p_bounds, factor)

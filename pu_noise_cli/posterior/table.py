@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,6 +148,10 @@ class WritePosteriors:
     sketch: Sketch
     columns: Columns
     label_sign: float  # see Calibration
+    # the columns of scores that fall between cells, such as those of new rows, by name
+    by_score: Mapping[str, Callable[[FloatArray], NDArray[Any]]] = field(
+        default_factory=dict, kw_only=True
+    )
 
     def digest(self, rows: Rows) -> str:
         """A digest of everything that a posterior depends on but the values of the rows."""
@@ -183,10 +187,15 @@ class WritePosteriors:
 
     def arrays(self, names: Sequence[str], chunk: Chunk, scores: FloatArray) -> list[pa.Array]:
         """The named columns of the rows of a chunk, null where they have no score."""
-        cells = self.sketch.cell_index(scores)
-        return [
-            take_known(self.columns[name], cells, known_rows(name, chunk, scores)) for name in names
-        ]
+        cells, rows = self.sketch.cell_index(scores), np.arange(len(scores))
+
+        def array(name: str) -> pa.Array:
+            known = known_rows(name, chunk, scores)
+            if name in self.by_score:
+                return take_known(self.by_score[name](scores), rows, known)
+            return take_known(self.columns[name], cells, known)
+
+        return [array(name) for name in names]
 
     def count(self, counts: PosteriorRows, rows: Rows, chunk: Chunk, scores: FloatArray) -> None:
         """Count the rows of a chunk."""

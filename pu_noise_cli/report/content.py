@@ -115,6 +115,7 @@ def sample_page(
     provenance: Provenance | None = None,
     sources: Iterable[InputFile] = (),
     thresholds: Thresholds | None = None,
+    thresholds_first: bool = False,
     groups: Groups | None = None,
     accepted: Mapping[str, Callable[[float], int]] | None = None,
     steps: Sequence[str] = (),
@@ -134,6 +135,8 @@ def sample_page(
         One-sided 95% bounds on the posterior, both of shape (cells,).
     doubtful
         The labeled rows whose scores speak most against their labels.
+    thresholds_first
+        The thresholds are the main result.
     sources
         The files that the report itself is made from.
     accepted
@@ -218,6 +221,7 @@ def sample_page(
         "accepted": [(x, [count(x) for count in (accepted or {}).values()]) for x in FDR_LEVELS],
         "levels": list(accepted or ()),
         "thresholds": thresholds,
+        "thresholds_first": thresholds_first,
         "begins": begins,
         "groups": groups,
         "largest_groups": [] if groups is None else groups.largest(LARGEST_GROUPS),
@@ -772,7 +776,7 @@ def _log_odds(p: FloatArray) -> FloatArray:
 def begins(threshold: Threshold, thresholds: Thresholds) -> str:
     """The scores at which a level begins, or that it is not reached."""
     if threshold.reached is None:
-        return "not reached"
+        return "out of reach" if thresholds.is_out_of_reach(threshold.level) else "not reached"
     sign = "≤" if threshold.level.against != thresholds.lower_is_positive else "≥"
     return f"{sign} {number(threshold.reached.score_from)}"
 

@@ -179,6 +179,8 @@ def check_sharded_target(out: str, rows: Rows, may_link: bool = True) -> None:
     Unless it may be a link, what is written stays inside of its parent directory.
     """
     check_parquet(rows, f"{option('out')} {out}")
+    if rows.ignores:  # a shard has as many rows as its file
+        raise UsageError(f"{option('ignore_value')} cannot be used with shards")
     if rows.num_rows == 0:
         raise InputError(f"{rows.tables[0].name}: the table has no rows")
     names = _shard_names(rows)

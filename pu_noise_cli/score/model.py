@@ -362,6 +362,7 @@ class StoredModel:
     model: ScoreModel
     sketch: Sketch | None = None  # of the honest scores, which calibrate scores of new rows
     scorer: HonestScorer | None = None  # for the tables it was trained on
+    widening: FloatArray | None = None  # by which groups widen bounds, for each cell of the sketch
 
     def skipping(self, missing_score: str | None) -> StoredModel:
         """The same with rows without a score skipped ("skip") or not; None changes nothing."""
@@ -410,6 +411,8 @@ def save_model(stored: StoredModel, file: BinaryIO) -> None:
     arrays: Arrays = {}
     if sketch is not None:
         arrays |= _prefixed("sketch.", sketch_arrays(sketch))
+    if stored.widening is not None:
+        arrays["sketch.widening"] = stored.widening
     if model.scaling is not None and model.model is not None:
         arrays |= _prefixed("scaling.", model.scaling.arrays())
         arrays |= _prefixed("model.", model.model.arrays())
@@ -444,14 +447,24 @@ def load_model(name: str, file: BinaryIO) -> StoredModel:
         json.dumps(content.get("encoding"), ensure_ascii=False).encode()  # no lone surrogates
         header = msgspec.convert(content, ModelHeader)
         model = _score_model(header, arrays)
-        sketch = scorer = None
+        sketch = scorer = widening = None
         if header.sketch is not None:
             sketch = sketch_from_arrays(_part(arrays, "sketch."), header.sketch)
+            widening = _stored_widening(arrays.get("sketch.widening"), sketch)
         if header.scorer is not None:
             scorer = _scorer(header.scorer, arrays, model)
-        return StoredModel(model, sketch, scorer)
+        return StoredModel(model, sketch, scorer, widening)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise InputError(f"{name}: the model is damaged or of an unknown kind") from error
+
+
+def _stored_widening(widening: NDArray[np.generic] | None, sketch: Sketch) -> FloatArray | None:
+    if widening is None:
+        return None
+    factor = np.asarray(widening, np.float64)
+    if factor.shape != sketch.edges.shape or not (np.isfinite(factor) & (factor >= 1)).all():
+        raise ValueError("every cell needs a factor of at least 1")
+    return factor
 
 
 def _score_model(header: ModelHeader, arrays: Arrays) -> ScoreModel:

@@ -32,6 +32,7 @@ KEY_COLUMNS = ("spectrum", "peptide", "protein")  # keys if the first is there
 UNIQUE_COLUMNS = ("id", "score", "pep", "q_value")  # nearly: a dictionary does not pay
 WARNINGS_KEY = "punoise.warnings"  # metadata of Parquet: notices about the columns
 LABELS_KEY = "punoise.labeled_are"  # metadata of Parquet, present if labeled rows are negatives
+NEGATED_KEY = "punoise.lower_is_positive"  # metadata of Parquet, present if scores are negated
 NEGATIVES = "negatives"
 
 
@@ -76,6 +77,11 @@ def column_notices(rows: Rows) -> tuple[Notice, ...]:
         return tuple(Notice(str(code), str(message)) for code, message in pairs)
     except (ValueError, TypeError) as error:
         raise InputError(f"{rows.tables[0].name}: the metadata is damaged") from error
+
+
+def are_negated(rows: Rows) -> bool:
+    """Whether the scores are those of a column with the opposite sign; text cannot say so."""
+    return NEGATED_KEY in parquet_metadata(rows.tables[0].shards[0])
 
 
 def score_chunks(rows: Rows, columns: Sequence[str] = ()) -> Iterator[tuple[Chunk, FloatArray]]:
@@ -196,7 +202,7 @@ class WriteScores:
             for chunk, scores in scored:
                 bad = ~np.isfinite(scores) & ~(np.isnan(scores) & model.skip_missing)
                 if bad.any():
-                    row = chunk.first_file_row + int(bad.argmax()) + 1
+                    row = chunk.file_row(int(bad.argmax()))
                     raise InputError(f"{chunk.file}: row {row} has no finite score")
                 keys = rows.key_texts(chunk)
                 write(scores_batch(rows, chunk, scores, schema, keys.values()))
@@ -271,6 +277,8 @@ def _metadata(model: ScoreModel, notices: Sequence[Notice] = ()) -> dict[str, st
         metadata[WARNINGS_KEY] = json.dumps([(notice.code, notice.message) for notice in notices])
     if model.labeled_class == "negative":
         metadata[LABELS_KEY] = NEGATIVES
+    if model.lower_is_positive:
+        metadata[NEGATED_KEY] = "true"
     return metadata
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError, option
-from ..numerics import BoolArray
+from ..numerics import BoolArray, IntArray
 from .reading import Table
 
 SetArray = NDArray[np.int8] | BoolArray  # codes of sets; True is LABELED, False UNLABELED
@@ -23,7 +23,9 @@ UNLABELED, LABELED, NEGATIVE = range(3)  # the codes of the sets, and their colu
 SETS = ("unlabeled", "labeled", "negative")
 OVERLAP = len(SETS)  # of unlabeled rows that are labeled, too: they are scored, but not counted
 SET_NAMES = (*SETS, "overlap")
-UNKNOWN = -1  # of a label
+UNKNOWN, IGNORED, CONTRADICTORY = -1, -2, -3  # further codes of labels
+EVERY_OTHER = "*"  # among values of labels: all that are not named
+MAX_WORDS = 12  # labels that a message lists
 MAX_SHOWN = 60  # characters of a user's text in a message
 MAX_TEXT = 1000  # bytes of a category or a group
 SEPARATOR = ":"  # between the parts of an id or a key of several columns
@@ -59,6 +61,7 @@ class Chunk:
     first_row: int  # in the table, from 0
     file: str
     first_file_row: int
+    file_rows: IntArray | None = None  # (n,): from 0, if some rows are left out
     labeled: BoolArray = field(init=False)  # (n,)
     unlabeled: BoolArray = field(init=False)  # (n,): neither labeled nor known negatives
     counted: BoolArray = field(init=False)  # (n,): all but OVERLAP
@@ -67,9 +70,24 @@ class Chunk:
         self.__dict__.update(labeled=self.sets == LABELED, unlabeled=self.sets == UNLABELED)
         self.__dict__.update(counted=self.sets != OVERLAP)
 
+    def file_row(self, row: int) -> int:
+        """The number of a row in its file, from 1."""
+        if self.file_rows is not None:
+            return int(self.file_rows[row]) + 1
+        return self.first_file_row + row + 1
+
+    def without_ignored(self) -> Chunk:
+        """The rows that are not to be ignored."""
+        keep = self.sets != IGNORED
+        if keep.all():
+            return self
+        numbers = self.first_file_row + np.flatnonzero(keep)
+        batch = self.batch.filter(pa.array(keep))
+        return replace(self, batch=batch, sets=self.sets[keep], file_rows=numbers)
+
     def error(self, column: str, problem: str, row: int, remedy: str = "") -> InputError:
         """An error at a row of this chunk; messages count rows from 1, in their file."""
-        place = f"in row {self.first_file_row + row + 1}"
+        place = f"in row {self.file_row(row)}"
         return InputError(f"{self.file}: column {shown(column)} {problem} {place}{remedy}")
 
 
@@ -110,7 +128,7 @@ class Rows:
             carried=tuple(dict.fromkeys([*self.id_columns, *group, *self.kept])),
             key_columns=tuple(column for column in columns if column != FILE),
             id_names=self.id_columns if len(self.id_columns) > 1 else ("id",),
-            named_sets=frozenset([*from_tables, *(code for _, code in self.label_values)]),
+            named_sets=frozenset([*from_tables, *_named_sets(self.label_values)]),
             directory=os.path.commonpath(folders) if folders else "",
         )
 
@@ -146,8 +164,8 @@ class Rows:
         drop, keep
             Columns to ignore, and columns carried through to the outputs.
         label_values
-            Values of the label column with the set that each stands for; other values stand for
-            unlabeled rows.
+            Values of the label column with the set that each stands for. If only labeled rows are
+            named, all others are unlabeled; else a value that is not named is an error.
         keys
             The columns that make up each key; FILE stands for the name of the file.
         set_names
@@ -208,9 +226,9 @@ class Rows:
                 chunk = Chunk(batch, sets, position, row, file, file_row)
                 if self.label_column is not None:
                     labels = _parse_labels(chunk, self.label_column, dict(self.label_values))
-                    chunk = replace(chunk, sets=labels)
+                    chunk = replace(chunk, sets=labels).without_ignored()
                 yield chunk
-                row += batch.num_rows
+                row += chunk.batch.num_rows
 
     def _without_overlap(self, sets: NDArray[np.int8], first_row: int) -> NDArray[np.int8]:
         first, end = np.searchsorted(self.overlap, [first_row, first_row + len(sets)])
@@ -243,8 +261,15 @@ class Rows:
     @property
     def num_rows(self) -> int | None:
         """The number of rows, if it is known without reading them."""
+        if self.ignores:
+            return None
         counts = [shard.num_rows for table in self.tables for shard in table.shards]
         return None if None in counts else sum(count or 0 for count in counts)
+
+    @property
+    def ignores(self) -> bool:
+        """Whether rows with some labels are left out."""
+        return any(code == IGNORED for _, code in self.label_values)
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -325,10 +350,15 @@ def _set_names(
     """For each set the name of its table, or of the first one with a description of the set."""
     names = {code: table.name for code, table in zip(sets, tables, strict=True)}
     names |= {code: f"{tables[0].name}, {text}" for code, text in descriptions.items()}
-    for code in {code for _, code in label_values}:
+    for code in _named_sets(label_values):
         values = " or ".join(shown(value) for value, its in label_values if its == code)
         names[code] = f"{tables[0].name}, {values} in column {shown(label_column)}"
     return tuple(names.get(code, tables[0].name) for code in range(len(SETS)))
+
+
+def _named_sets(label_values: Sequence[tuple[str, int]]) -> set[int]:
+    """The sets that have values of their own, and so must have rows."""
+    return {code for value, code in label_values if code >= 0 and value != EVERY_OTHER}
 
 
 def _longest(column: pa.Array) -> int:
@@ -379,29 +409,50 @@ def _parse_labels(chunk: Chunk, column: str, values: Mapping[str, int]) -> NDArr
     if not pa.types.is_dictionary(coded.type):
         coded = as_text(chunk, column).dictionary_encode()
     words = [str(word) for word in coded.dictionary.to_pylist()]
-    if values:
-        missing, codes = UNLABELED, [_stated_set(word, values) for word in words]
-    else:
-        missing, codes = UNKNOWN, [LABELS.get(word.strip().lower(), UNKNOWN) for word in words]
-    if len(codes) == 1 and codes[0] != UNKNOWN and not coded.null_count:
-        return np.broadcast_to(np.int8(codes[0]), len(coded))  # most of a large table, at once
+    codes = [_stated_set(word, values) for word in ("", *words)]
+    if len(words) == 1 and codes[1] >= 0 and not coded.null_count:
+        return np.broadcast_to(np.int8(codes[1]), len(coded))  # most of a large table, at once
     places = np.asarray(pc.fill_null(coded.indices, -1)) + 1
-    sets = np.array([missing, *codes], np.int8)[places]
-    if sets.min(initial=0) == UNKNOWN:
-        row = int(sets.argmin())
-        problem, remedy = f"has {shown(chunk.batch[column][row].as_py())}", ""
-        if values:
-            problem += ", which is labeled and negative,"
-        else:
-            remedy = (
-                "; a label is 1/0, true/false, yes/no, labeled/unlabeled, or negative; "
-                f"{option('labeled_value')} says which others mean labeled"
-            )
-        raise chunk.error(column, problem, row, remedy)
+    sets = np.array(codes, np.int8)[places]
+    if (wrong := (sets == UNKNOWN) | (sets == CONTRADICTORY)).any():
+        row = int(wrong.argmax())
+        raise _label_error(chunk, column, row, int(sets[row]), words if values else ())
     return sets
 
 
+def _label_error(
+    chunk: Chunk, column: str, row: int, code: int, words: Sequence[str]
+) -> InputError:
+    """The error at a label that has no meaning; `words` are those present, if some have one."""
+    problem = f"has {shown(chunk.batch[column][row].as_py() or '')}"
+    if code == CONTRADICTORY:
+        return chunk.error(column, f"{problem}, which is labeled and negative,", row)
+    if words:
+        present = ", ".join(shown(word) for word in sorted(words)[:MAX_WORDS])
+        present += ", ..." if len(words) > MAX_WORDS else ""
+        unlabeled, ignored = option("unlabeled_value"), option("ignore_value")
+        return chunk.error(
+            column,
+            f"{problem}, which no option names,",
+            row,
+            f"; its values are {present}: say which mean unlabeled ({unlabeled}) and which rows "
+            f"to ignore ({ignored}); '{EVERY_OTHER}' stands for all others",
+        )
+    return chunk.error(
+        column,
+        problem,
+        row,
+        "; a label is 1/0, true/false, yes/no, labeled/unlabeled, or negative; "
+        f"{option('labeled_value')} says which others mean labeled",
+    )
+
+
 def _stated_set(text: str, values: Mapping[str, int]) -> int:
-    """The set that values, separated by commas, stand for; UNKNOWN if they contradict."""
+    """The set that a label stands for; of several values separated by commas, a class decides."""
+    if not values:
+        return LABELS.get(text.strip().lower(), UNKNOWN)
     codes = {values[part.strip()] for part in text.split(",") if part.strip() in values}
-    return UNKNOWN if len(codes) > 1 else min(codes, default=UNLABELED)
+    if {LABELED, NEGATIVE} <= codes:
+        return CONTRADICTORY
+    others = UNLABELED if {*values.values()} == {LABELED} else UNKNOWN
+    return max(codes, default=values.get(EVERY_OTHER, others))

@@ -1,0 +1,80 @@
+"""Evidence for variants: `calibrate` and `apply`."""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import UsageError
+from .options import Options, command
+from .process import Console
+from .run import print_run
+
+MONDO = re.compile(r"MONDO:\d{7}")
+
+
+@command("calibrate")
+def calibrate(options: Options, console: Console) -> None:
+    """From one predictor to its thresholds of PP3 and BP4.
+
+    The classes may both be known (--negatives), or only the positive one (--unlabeled). Writes
+    thresholds.tsv, thresholds.json (a score calibration as MaveDB takes it, with the rows of known
+    class), report.html, model.punoise, and everything else that 'run' writes into DIR.
+
+    \b
+    punoise calibrate --labeled pathogenic.tsv --negatives benign.tsv --score-column REVEL \\
+        --alpha 0.0441 --out-dir revel
+    punoise apply --thresholds revel/thresholds.tsv --table new.tsv --score-column REVEL --out e.tsv
+    """
+    from .. import pipeline
+    from ..report.page import converter, write_figures
+
+    if options.disease is not None and not MONDO.fullmatch(options.disease):
+        raise UsageError(f"--disease {options.disease}: is not an id such as MONDO:0007254")
+    if options.figures is not None:
+        converter()  # a usage error if it is missing
+    settings = options.pick(
+        pipeline.RunSettings,
+        inputs=options.pick(pipeline.Inputs),
+        scoring=options.pick(pipeline.ScoreSettings),
+        prior=options.pick(pipeline.PriorSettings),
+        wanted=options.pick(pipeline.Wanted),
+        calibration=options.pick(pipeline.CalibrationRecord),
+        options=options.recorded(affects_results=True),
+        execution=options.recorded(affects_results=False),
+    )
+    with options.engine(console) as engine:
+        result = pipeline.run(settings, engine, options.out_dir)
+    if options.figures is not None and result.page is not None:
+        write_figures(result.page.drawn, options.figures)
+    print_run(result, options.out_dir, console)
+    console.check_strict(result.notices)
+
+
+@command("apply")
+def apply(options: Options, console: Console) -> None:
+    """The level of evidence of each row, and its points, by thresholds of a file or published ones.
+
+    \b
+    punoise apply --thresholds revel/thresholds.tsv --table new.tsv --score-column REVEL --out e.tsv
+    punoise apply --thresholds pejaver2022:REVEL --table new.tsv --score-column REVEL --out e.tsv
+    """
+    from ..evidence.apply import LevelRanges, WriteEvidence
+    from ..tables.reading import open_table
+    from ..tables.rows import Rows
+
+    ranges = LevelRanges.read(options.thresholds)
+    step = WriteEvidence(ranges, options.score_column, options.add_points, options.na)
+    rows = Rows.from_tables(
+        [open_table(options.table, options.input_format)],
+        features=step.columns,
+        id_columns=options.id_column,
+        keep=options.keep_columns,
+        wanted_by="score_column",
+    )
+    options.check_table_out(rows)
+    with options.engine(console) as engine:
+        counts = engine.write(step, rows, "apply", options.out)
+    for level in (*(one.level for one in ranges.ranges), ranges.levels[0]):
+        console.say(f"{counts[level]:>9}  {level}")
+    if counts[""]:
+        console.say(f"{counts['']:>9}  without a score")

@@ -1,0 +1,259 @@
+"""Thresholds applied to scores: the range of each level, published calibrations, EVIDENCE.
+
+A file of thresholds is a table, or JSON with the same rows as `levels`. Its columns are `level`,
+`points`, `score_from`, which has the level, and `score_to`, which has not. Either may be the larger
+one, and `score_to` may be infinite. A level that is not reached has no `score_from`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..errors import InputError, UsageError, option
+from ..numerics import FloatArray, IntArray
+from ..posterior.table import take_known
+from ..scale.engine import Job, RowsDone
+from ..score.scores import job_writer, scores_batch, scores_schema
+from ..tables.columns import Column, Encoding
+from ..tables.files import read_json
+from ..tables.reading import Table, open_table
+from ..tables.rows import Chunk, Rows
+from ..tables.writing import is_json
+from .strengths import MAX_LEVELS, MAX_NAME, MAX_POINTS, NONE
+
+COLUMNS = ("level", "points", "score_from", "score_to")
+TOTAL = "points_total"
+PUBLISHED = "published.json"
+
+
+@dataclass(frozen=True)
+class LevelRange:
+    """The scores that have a level, on the predictor's own scale."""
+
+    level: str
+    points: int | None
+    score_from: float  # has the level
+    score_to: float  # has not; it may be the lower of the two
+
+    def __post_init__(self) -> None:
+        if np.isnan([self.score_from, self.score_to]).any() or np.isinf(self.score_from):
+            raise ValueError("a range begins at a number")
+        if not 0 < len(self.level.encode()) <= MAX_NAME or abs(self.points or 0) > MAX_POINTS:
+            raise ValueError("a level has a short name and few points")
+
+    @property
+    def ends(self) -> tuple[float, float, bool]:
+        """The lower and the upper end, and whether it is the lower one that belongs to it."""
+        if self.score_from <= self.score_to:
+            return self.score_from, self.score_to, True
+        return self.score_to, self.score_from, False
+
+    def holds(self, scores: FloatArray) -> NDArray[np.bool_]:
+        """Whether scores, shape (n,), are in the range."""
+        low, high, lower = self.ends
+        inside = (low <= scores) & (scores < high) if lower else (low < scores) & (scores <= high)
+        return np.asarray(inside)
+
+
+@dataclass(frozen=True)
+class LevelRanges:
+    """The ranges of all levels that are reached; no two of them overlap."""
+
+    ranges: tuple[LevelRange, ...]
+    negated: bool = False  # scores come with the opposite sign
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The names of the levels, that of none first."""
+        return (NONE, *(one.level for one in self.ranges))
+
+    @property
+    def points(self) -> NDArray[Any]:
+        """The points of the levels, in the same order."""
+        return np.array([0, *(one.points or 0 for one in self.ranges)], np.int64)
+
+    def places(self, scores: FloatArray) -> IntArray:
+        """The place of each score's level among the levels, shape (n,); 0 for NaN."""
+        own, places = (-scores if self.negated else scores), np.zeros(len(scores), np.int64)
+        for place, one in enumerate(self.ranges, start=1):
+            places[one.holds(own)] = place
+        return places
+
+    def __call__(self, scores: FloatArray) -> NDArray[Any]:
+        """The name of each score's level, shape (n,)."""
+        return np.array(self.levels)[self.places(scores)]
+
+    @classmethod
+    def read(cls, name: str) -> LevelRanges:
+        """Read thresholds: a published calibration by its name, or a file."""
+        source = name.split(":")[0]
+        if source in published() and not os.path.exists(name):
+            return cls.from_published(name)
+        with _checked(name):
+            rows = _json_rows(read_json(name)) if is_json(name) else _table_rows(open_table(name))
+            found = tuple(_range(row) for row in rows if row["score_from"] is not None)
+            return cls._without_overlap(name, found)
+
+    @classmethod
+    def from_published(cls, name: str) -> LevelRanges:
+        """The thresholds of a predictor as published, such as pejaver2022:REVEL."""
+        source, _, predictor = name.partition(":")
+        known = published()[source]["predictors"]
+        by_name = {key.lower(): value for key, value in known.items()}
+        if predictor.lower() not in by_name:
+            names = ", ".join(f"{source}:{known_name}" for known_name in known)
+            raise UsageError(f"{name}: is not published; there are {names}")
+        entry = by_name[predictor.lower()]
+        toward, found = (1.0 if entry["higher_is_positive"] else -1.0), []
+        for sign in (1, -1):  # from the strongest level of each side
+            score_to = sign * toward * np.inf
+            for code, points in published()[source]["levels"].items():
+                if points * sign > 0 and (begins := entry["thresholds"].get(code)) is not None:
+                    found.append(LevelRange(code, points, float(begins), score_to))
+                    score_to = float(begins)
+        return cls(tuple(found))
+
+    @classmethod
+    def _without_overlap(cls, name: str, ranges: tuple[LevelRange, ...]) -> LevelRanges:
+        """The ranges, checked: a score has one level at most."""
+        if len(ranges) > MAX_LEVELS:
+            raise InputError(f"{name}: at most {MAX_LEVELS} levels can be applied")
+        filled = sorted((one for one in ranges if one.score_from != one.score_to), key=_lower_end)
+        for one, other in itertools.pairwise(filled):
+            touching = one.ends[1] == other.ends[0] and not one.ends[2] and other.ends[2]
+            if one.ends[1] > other.ends[0] or touching:
+                raise InputError(f"{name}: the ranges of {one.level} and {other.level} overlap")
+        return cls(ranges)
+
+
+def _lower_end(one: LevelRange) -> float:
+    return one.ends[0]
+
+
+@cache
+def published() -> Mapping[str, Any]:
+    """Published calibrations by name: citation, prior, levels, and thresholds by predictor."""
+    file = resources.files(__package__).joinpath(PUBLISHED)
+    calibrations: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return calibrations
+
+
+@contextlib.contextmanager
+def _checked(name: str) -> Iterator[None]:
+    """Report errors in a document from anywhere as errors of that document."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        columns = ", ".join(COLUMNS)
+        raise InputError(f"{name}: not a file of thresholds, which has {columns}") from error
+
+
+def _range(row: Mapping[str, Any]) -> LevelRange:
+    points = row["points"]
+    if points is not None and float(points) != int(points):
+        raise ValueError("points are whole numbers")
+    ends = float(row["score_from"]), float(row["score_to"])
+    return LevelRange(str(row["level"]), None if points is None else int(points), *ends)
+
+
+def _json_rows(content: Any) -> list[dict[str, Any]]:
+    """The rows of a JSON document; null is the infinite end of the strongest level of a side."""
+    up, rows = content["scoreset_flipped"], []
+    if not isinstance(up, bool):
+        raise ValueError("the direction of the score is not stated")
+    for level in content["levels"]:
+        row = {name: level[name] for name in COLUMNS}
+        if row["score_to"] is None:
+            is_for = level["lr"] is None or level["lr"] > 1
+            row["score_to"] = np.inf if is_for == up else -np.inf
+        rows.append(row)
+    return rows
+
+
+def _table_rows(table: Table) -> list[dict[str, Any]]:
+    for column in COLUMNS:
+        table.require(column, option("thresholds"))
+    rows: list[dict[str, Any]] = []
+    for batch, _, _ in table.batches(COLUMNS):
+        rows += batch.to_pylist()
+        if len(rows) > MAX_LEVELS:
+            raise InputError(f"{table.name}: at most {MAX_LEVELS} levels can be applied")
+    return [{name: None if row[name] in ("", None) else row[name] for name in row} for row in rows]
+
+
+# ---- EVIDENCE
+
+
+def _discard(batch: pa.RecordBatch) -> None:
+    """In place of writing a shard that is there already."""
+
+
+@dataclass(frozen=True)
+class WriteEvidence:
+    """The step that writes the level and the points of each row, by one of its columns."""
+
+    ranges: LevelRanges
+    score_column: str
+    further_points: tuple[str, ...] = ()  # columns with points of independent criteria
+    na: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.further_points and any(one.points is None for one in self.ranges.ranges):
+            raise UsageError(f"{option('add_points')}: these thresholds have no points to add to")
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns to read of each row."""
+        return [self.score_column, *self.further_points]
+
+    def digest(self, rows: Rows) -> str:
+        """Everything that the evidence of a row depends on but its values."""
+        return json.dumps([repr(self), rows.id_columns, rows.kept])
+
+    def evidence(self, chunk: Chunk) -> tuple[FloatArray, dict[str, pa.Array]]:
+        """The scores of a chunk's rows, and their columns of EVIDENCE after the score."""
+        columns = tuple(Column(name, "number") for name in self.columns)
+        scores, *further = Encoding(columns, self.na).encode_columns(chunk)
+        places, known = self.ranges.places(scores), ~np.isnan(scores)
+        arrays = {
+            "level": take_known(np.array(self.ranges.levels), places, known),
+            "points": take_known(self.ranges.points, places, known),
+        }
+        if further:
+            own = np.where(known, self.ranges.points[places], 0)
+            arrays[TOTAL] = pa.array(np.nansum([own, *further], axis=0))  # without one: no evidence
+        return scores, arrays
+
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> Counter[str]:
+        rows, counts = job.part, Counter[str]()
+        names = [*COLUMNS[:2], *([TOTAL] if self.further_points else [])]
+        if clash := [column for column in rows.kept if column in names]:
+            raise UsageError(f"column {clash[0]!r} cannot be kept: EVIDENCE has one of that name")
+        kinds = {"level": pa.string(), "points": pa.int64(), TOTAL: pa.float64()}
+        schema = scores_schema(rows, False, [pa.field(name, kinds[name]) for name in names])
+        writer = contextlib.nullcontext(_discard) if job.is_done else job_writer(job, schema)
+        with writer as write:
+            for chunk in rows.chunks([*self.columns, *rows.carried]):
+                scores, arrays = self.evidence(chunk)
+                write(scores_batch(rows, chunk, scores, schema, arrays.values()))
+                for level in arrays["level"].value_counts().to_pylist():
+                    counts[level["values"] or ""] += level["counts"]
+                done(len(scores))
+        return counts
+
+    @staticmethod
+    def merge(results: Sequence[Counter[str]]) -> Counter[str]:
+        return sum(results, Counter())

@@ -1,0 +1,403 @@
+"""Evidence from thresholds to rows: the model, `calibrate`, `apply`, labels, and few controls."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pu_noise_cli
+from pu_noise_cli.evidence.apply import LevelRanges
+from pu_noise_cli.evidence.reach import Reach, upper_limit
+from pu_noise_cli.evidence.strengths import Grading
+from pu_noise_cli.evidence.thresholds import Thresholds
+from pu_noise_cli.posterior.calibration import bounds, calibrate
+from pu_noise_cli.prior.base import Shares
+from pu_noise_cli.score.sketch import Sketch
+
+LEVELS = {
+    "pathogenic_very_strong": "PP3_VeryStrong",
+    "pathogenic_strong": "PP3_Strong",
+    "pathogenic_moderate": "PP3_Moderate",
+    "pathogenic_supporting": "PP3_Supporting",
+    "benign_supporting": "BP4_Supporting",
+    "benign_moderate": "BP4_Moderate",
+    "benign_strong": "BP4_Strong",
+    "benign_very_strong": "BP4_VeryStrong",
+    "indeterminate": "indeterminate",
+}
+ALPHA = 0.0441
+
+
+@pytest.fixture(scope="module")
+def predictor(tmp_path_factory):
+    """Variants of both classes in genes, scored by a coarse predictor of which low is positive."""
+    rng = np.random.default_rng(5)
+    n = 1200
+    gene = rng.integers(40, size=2 * n)
+    effect = rng.normal(size=40)
+    y = np.repeat([1, 0], n)
+    x = 2.5 * y + 0.3 * effect[gene] + 0.8 * rng.normal(size=2 * n)
+    frame = pd.DataFrame({"variant": [f"v{i}" for i in range(2 * n)], "gene": gene, "y": y})
+    frame["sift"] = np.round(-x, 2)  # many ties
+    folder = tmp_path_factory.mktemp("predictor")
+    frame.to_csv(folder / "all.tsv", sep="\t", index=False)
+    frame[frame["y"] == 1].to_csv(folder / "p.tsv", sep="\t", index=False)
+    frame[frame["y"] == 0].to_csv(folder / "b.tsv", sep="\t", index=False)
+    return folder, frame
+
+
+def calibrated(punoise, folder, out, *more, expect=0):
+    tables = ("--labeled", folder / "p.tsv", "--negatives", folder / "b.tsv")
+    options = ("--score-column", "sift", "--id-column", "variant", "--group-column", "gene")
+    more = ("--alpha", ALPHA, "--out-dir", out, *more)
+    return punoise("calibrate", *tables, *options, *more, expect=expect)
+
+
+def own_levels(table, scores):
+    """The level of each score, read from a table of thresholds in the plainest way."""
+    levels = np.full(len(scores), "indeterminate", dtype=object)
+    for row in table.dropna(subset="score_from").itertuples():
+        if row.score_from <= row.score_to:
+            inside = (scores >= row.score_from) & (scores < row.score_to)
+        else:
+            inside = (scores <= row.score_from) & (scores > row.score_to)
+        levels[inside] = row.level
+    return levels
+
+
+def test_levels_are_the_same_from_model_file_and_python(punoise, predictor, tmp_path):
+    folder, frame = predictor
+    out = tmp_path / "sift"
+    calibrated(punoise, folder, out, "--lower-is-positive")
+    table = pd.read_csv(out / "thresholds.tsv", sep="\t")
+    # new scores lie between those that were calibrated, too
+    new = pd.DataFrame({"sift": np.linspace(-6, 4, 20_001)})
+    frame = pd.concat([frame, new], ignore_index=True)
+    frame["gene"] = frame["gene"].fillna(0)
+    frame.to_csv(tmp_path / "new.tsv", sep="\t", index=False)
+    expected = own_levels(table, frame["sift"].to_numpy())
+    assert len(set(expected)) >= 6
+
+    scored, posterior = tmp_path / "scores.tsv", tmp_path / "posterior.tsv"
+    model = out / "model.punoise"
+    punoise("score", "--model", model, "--table", tmp_path / "new.tsv", "--out", scored)
+    prior = ("--model", model, "--prior", out / "prior.json", "--evidence", "acmg")
+    again = ("--thresholds", tmp_path / "again.tsv")
+    punoise("posterior", "--scores", scored, *prior, *again, "--out", posterior)
+    by_model = pd.read_csv(posterior, sep="\t")["evidence"].map(LEVELS)
+    assert (by_model == expected).all()
+    assert (tmp_path / "again.tsv").read_bytes() == (out / "thresholds.tsv").read_bytes()
+
+    for name in ("thresholds.tsv", "thresholds.json"):
+        rows = ("--table", tmp_path / "new.tsv", "--score-column", "sift")
+        punoise("apply", "--thresholds", out / name, *rows, "--out", tmp_path / "e.tsv")
+        by_file = pd.read_csv(tmp_path / "e.tsv", sep="\t")
+        assert (by_file["level"] == expected).all()
+        points = by_file["level"].map(table.set_index("level")["points"]).fillna(0)
+        assert (by_file["points"] == points).all()
+        by_python = pu_noise_cli.apply(frame, str(out / name), "sift")
+        assert (by_python["level"] == expected).all()
+        assert by_python.index.equals(frame.index)
+
+
+def test_the_model_keeps_what_groups_widen(punoise, predictor, tmp_path):
+    folder, _ = predictor
+    calibrated(punoise, folder, tmp_path / "genes", "--lower-is-positive")
+    scores = ("--scores", tmp_path / "genes/scores.parquet", "--alpha", ALPHA, "--bounds")
+    out = ("--out", tmp_path / "p.parquet")
+    punoise("posterior", *scores, *out)
+    narrow = pd.read_parquet(tmp_path / "p.parquet")
+    new = tmp_path / "new.tsv"
+    model = ("--model", tmp_path / "genes/model.punoise")
+    punoise("score", *model, "--table", folder / "all.tsv", "--out", new)
+    punoise("posterior", *model, "--scores", new, *scores[2:], *out)
+    wide = pd.read_parquet(tmp_path / "p.parquet")
+    width = [(f["posterior_high"] - f["posterior_low"]).mean() for f in (narrow, wide)]
+    assert width[1] > 1.05 * width[0]
+
+
+def test_parquet_scores_know_their_sign(punoise, predictor, tmp_path):
+    folder, _ = predictor
+    calibrated(punoise, folder, tmp_path / "out", "--lower-is-positive")
+    files = ("--scores", tmp_path / "out/scores.parquet", "--prior", tmp_path / "out/prior.json")
+    out = ("--thresholds", tmp_path / "t.tsv", "--out", tmp_path / "p.tsv")
+    punoise("posterior", *files, "--evidence", "acmg", *out)
+    table = pd.read_csv(tmp_path / "t.tsv", sep="\t", index_col="level")
+    assert table.loc["PP3_Supporting", "score_from"] < table.loc["BP4_Supporting", "score_from"]
+    text = tmp_path / "scores.tsv"
+    pd.read_parquet(files[1]).to_csv(text, sep="\t", index=False)
+    result = punoise("posterior", "--scores", text, *files[2:], "--evidence", "acmg", *out)
+    assert "--lower-is-positive" in result.err
+
+
+def test_a_reversed_score_is_an_error(punoise, predictor, tmp_path):
+    folder, _ = predictor
+    out = tmp_path / "out"
+    tables = ("--labeled", folder / "p.tsv", "--negatives", folder / "b.tsv")
+    options = ("--score-column", "sift", "--alpha", ALPHA, "--out-dir", out)
+    for command in (("calibrate",), ("run", "--evidence", "acmg")):
+        result = punoise(*command, *tables, *options, expect=4)
+        assert "--lower-is-positive" in result.err
+        assert not out.exists()
+
+
+# Few controls
+
+
+def test_so_few_controls_cannot_show_more():
+    rng = np.random.default_rng(0)
+    rule = Grading.read("acmg", 0.1)
+    for n in (20, 37, 100, 300):
+        sketch = Sketch.from_samples(rng.normal(9, 1, 400), np.empty(0), rng.normal(0, 1, n))
+        calibration = calibrate(sketch, Shares(0.1, 1.0, from_these_rows=False))
+        held = bounds(calibration, 0)
+        assert held.lr[0].max() > 350  # as the curve has it, classes being apart
+        found = Thresholds.from_calibration(calibration, held, rule)
+        highest = found.bounds.lr[0].max()
+        assert highest <= n / 2.99
+        assert found.reach[1] == pytest.approx(n / 2.9957, rel=1e-3)
+        for one in found.levels[:4]:
+            assert (one.reached is not None) == (one.level.lr <= highest)
+            assert found.is_out_of_reach(one.level) == (one.level.lr > n / 2.9957)
+        (notice,) = found.notices
+        assert notice.code == "few-controls"
+        assert f"{n} known negatives" in notice.message
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_outliers_that_counts_allow_are_allowed_for(mirrored):
+    """3% of 60 negatives (or positives) are outliers: no ratio exceeds 33, and none is claimed."""
+    rule, wrong, called = Grading.read("acmg", 0.1), 0, 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        few = rng.normal(size=60) + 4 * (rng.random(60) < 0.03)
+        many = rng.normal(4, 1, 200)
+        sketch = Sketch.from_samples(many, np.empty(0), few)
+        if mirrored:
+            sketch = Sketch.from_samples(-few, np.empty(0), -many)
+        calibration = calibrate(sketch, Shares(0.1, 1.0, from_these_rows=False))
+        found = Thresholds.from_calibration(calibration, bounds(calibration, 0), rule)
+        for one in found.levels:
+            if one.reached is None or one.level.against != mirrored:
+                continue
+            x = abs(one.reached.score_from)
+            ratio = np.exp(4 * x - 8)
+            called += 1
+            needed = 1 / one.level.lr if mirrored else one.level.lr
+            wrong += ratio / (0.97 + 0.03 * ratio) < needed
+    assert called > 80
+    assert wrong <= 0.05 * called
+
+
+def test_what_counts_show_does_not_fall_with_the_score():
+    rng = np.random.default_rng(2)
+    labeled, unlabeled = rng.normal(2, 1, 500), rng.normal(size=2000)
+    unlabeled[:200] += 2
+    for shares in (Shares(0.1, 1.0), Shares(0.1, 0.9)):
+        shown = Reach.from_calibration(calibrate(Sketch.from_samples(labeled, unlabeled), shares))
+        assert (np.diff(shown.greatest) >= 0).all()
+        assert (np.diff(shown.least) >= 0).all()
+    np.testing.assert_allclose(
+        upper_limit(np.array([0, 999, 1000])), [2.9957, 1053.2, 1054.2], 1e-3
+    )
+
+
+def test_the_screen_says_what_is_out_of_reach(punoise, tmp_path):
+    rng = np.random.default_rng(1)
+    pd.DataFrame({"x": rng.normal(3, 1, 182)}).to_csv(tmp_path / "p.csv", index=False)
+    pd.DataFrame({"x": rng.normal(0, 1, 37)}).to_csv(tmp_path / "b.csv", index=False)
+    tables = ("--labeled", tmp_path / "p.csv", "--negatives", tmp_path / "b.csv")
+    out = ("--score-column", "x", "--alpha", 0.1, "--out-dir", tmp_path / "out")
+    result = punoise("calibrate", *tables, *out)
+    assert "37 known negatives can show a ratio of at most 12.4, not 350" in result.err
+    assert "[few-controls]" in result.err
+    document = json.loads((tmp_path / "out/thresholds.json").read_text())
+    assert document["reach"]["lr_greatest"] == pytest.approx(12.35, abs=0.01)
+    page = (tmp_path / "out/report.html").read_text()
+    assert "out of reach" in page
+    assert page.index('id="evidence"') < page.index('id="answer"')
+
+
+# Documents
+
+
+def mavedb_classifications(document):
+    """A score calibration as MaveDB checks it, from its data model's documentation."""
+    classifications = document["functional_classifications"]
+    labels = [one["label"] for one in classifications]
+    assert len(set(labels)) == len(labels)
+    for one in classifications:
+        low, high = one["range"]
+        assert low is None or high is None or low < high
+        assert not (low is None and one["inclusive_lower_bound"])
+        assert not (high is None and one["inclusive_upper_bound"])
+        points = one["acmg_classification"]["points"]
+        assert one["functional_classification"] == ("abnormal" if points > 0 else "normal")
+    return classifications
+
+
+def mavedb_contains(one, score):
+    low, high = one["range"]
+    above = low is None or score > low or (one["inclusive_lower_bound"] and score == low)
+    return above and (
+        high is None or score < high or (one["inclusive_upper_bound"] and score == high)
+    )
+
+
+def mavedb_loads(document):
+    """ExCALIBR's ranges as MaveDB loads them: without the end next to indeterminate scores."""
+    loaded = []
+    for points, ranges in document["point_ranges"].items():
+        for low, high in ranges:
+            upper = document["scoreset_flipped"] == (int(points) < 0)
+            lower_in = low is not None and upper
+            upper_in = high is not None and not upper
+            flags = {"inclusive_lower_bound": lower_in, "inclusive_upper_bound": upper_in}
+            loaded.append({"range": [low, high], "points": int(points), **flags})
+    return loaded
+
+
+@pytest.mark.parametrize("direction", [(), ("--lower-is-positive",)])
+def test_mavedb_gives_tied_scores_their_points(direction, punoise, predictor, tmp_path):
+    folder, frame = predictor
+    if not direction:
+        turned = tmp_path / "turned"
+        turned.mkdir()
+        frame = frame.assign(sift=-frame["sift"] + 0.0)
+        for name, y in (("p", 1), ("b", 0)):
+            frame[frame["y"] == y].to_csv(turned / f"{name}.tsv", sep="\t", index=False)
+        folder = turned
+    disease = ("--disease", "MONDO:0007254")
+    calibrated(punoise, folder, tmp_path / "out", *direction, *disease)
+    calibrated(punoise, folder, tmp_path / "x", *direction, "--disease", "cancer", expect=2)
+    document = json.loads((tmp_path / "out/thresholds.json").read_text())
+    classifications = mavedb_classifications(document)
+    table = pd.read_csv(tmp_path / "out/thresholds.tsv", sep="\t")
+    scores = np.unique(frame["sift"])
+    thresholds = table["score_from"].dropna()
+    assert np.isin(thresholds, scores).all()  # so that ends matter
+    by_level = table.set_index("level")["points"]
+    for score, level in zip(scores, own_levels(table, scores), strict=True):
+        inside = [one for one in classifications if mavedb_contains(one, score)]
+        loaded = [one for one in mavedb_loads(document) if mavedb_contains(one, score)]
+        assert len(inside) <= 1
+        points = inside[0]["acmg_classification"]["points"] if inside else 0
+        assert [one["points"] for one in loaded] == ([points] if points else [])
+        weakest = by_level.get(level, 0)  # a level is the points that are reached at least
+        assert abs(points) >= abs(weakest)
+        assert points * weakest > 0 or points == weakest == 0
+    assert document["disease"] == "MONDO:0007254"
+    assert document["research_use_only"] is True
+    controls = pd.DataFrame(document["controls"]).set_index("variant")
+    known = frame.set_index("variant")
+    assert controls.index.equals(known.index)
+    assert ((controls["clinical_status"] == "pathogenic") == (known["y"] == 1)).all()
+    for variant in controls.index[::50]:
+        landed = [
+            one["label"]
+            for one in classifications
+            if mavedb_contains(one, known.loc[variant, "sift"])
+        ]
+        assert controls.loc[variant, "range"] == (landed[0] if landed else "indeterminate")
+
+
+# apply
+
+
+def test_published_thresholds_by_name(punoise, tmp_path):
+    scores = [0.932, 0.9319, 0.773, 0.644, 0.6439, 0.291, 0.29, 0.183, 0.016, 0.003, None]
+    frame = pd.DataFrame(
+        {"CHROM": "1", "POS": range(11), "REVEL": scores, "ps3": [1, *[None] * 10]}
+    )
+    frame.to_csv(tmp_path / "v.tsv", sep="\t", index=False)
+    rows = ("--table", tmp_path / "v.tsv", "--score-column", "REVEL", "--id-column", "CHROM,POS")
+    more = ("--keep-columns", "ps3", "--add-points", "ps3", "--out", tmp_path / "e.tsv")
+    result = punoise("apply", "--thresholds", "pejaver2022:REVEL", *rows, *more)
+    assert "1  without a score" in result.err
+    found = pd.read_csv(tmp_path / "e.tsv", sep="\t")
+    columns = ["CHROM", "POS", "score", "level", "points", "points_total", "ps3"]
+    assert found.columns.tolist() == columns
+    assert found["points"].tolist()[:10] == [4, 2, 2, 1, 0, 0, -1, -2, -4, -8]
+    assert found["level"].isna().tolist() == [False] * 10 + [True]
+    assert found["points_total"].tolist() == [5, 2, 2, 1, 0, 0, -1, -2, -4, -8, 0]
+    sift = LevelRanges.read("pejaver2022:sift")
+    values = np.array([0, 0.0005, 0.001, 0.0011, 0.08, 0.327])
+    assert sift.points[sift.places(values)].tolist() == [2, 1, 1, 0, -1, -2]
+    gerp = LevelRanges.read("pejaver2022:GERP++")
+    assert gerp.points[gerp.places(np.array([6.0, 2.7, -5.0]))].tolist() == [0, -1, -2]
+    unknown = punoise("apply", "--thresholds", "pejaver2022:x", *rows, *more, expect=2)
+    assert "pejaver2022:VEST4" in unknown.err
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("a\t1\t0.5\tinf\nb\t2\t0.7\tinf\n", "overlap"),
+        ("a\t1\t0.5\t\n", "not a file of thresholds"),
+        ("a\t1\tinf\t0\n", "not a file of thresholds"),
+        ("a\t1.5\t0.5\tinf\n", "not a file of thresholds"),
+        ("a\tx\t0.5\tinf\n", "not a file of thresholds"),
+    ],
+)
+def test_bad_thresholds_are_errors(rows, message, punoise, tmp_path):
+    (tmp_path / "t.tsv").write_text("level\tpoints\tscore_from\tscore_to\n" + rows)
+    pd.DataFrame({"x": [0.1, 0.6]}).to_csv(tmp_path / "v.csv", index=False)
+    table = ("--table", tmp_path / "v.csv", "--score-column", "x", "--out", tmp_path / "e.tsv")
+    result = punoise("apply", "--thresholds", tmp_path / "t.tsv", *table, expect=3)
+    assert message in result.err
+    assert not (tmp_path / "e.tsv").exists()
+
+
+# Labels
+
+
+@pytest.fixture
+def classes(tmp_path):
+    rng = np.random.default_rng(3)
+    words = np.repeat(["P", "B", "VUS", ""], [100, 100, 150, 100])
+    rng.shuffle(words)
+    frame = pd.DataFrame({"class": words, "x": rng.normal(size=450) + 3 * (words == "P")})
+    frame.to_csv(tmp_path / "classes.csv", index=False)
+    return tmp_path / "classes.csv", frame
+
+
+def test_every_label_must_be_named(punoise, classes, tmp_path):
+    table, frame = classes
+    known = ("--table", table, "--label-column", "class", "--labeled-value", "P")
+    both = (*known, "--negative-value", "B")
+    graded = ("--alpha", 0.1, "--score-column", "x", "--out-dir", tmp_path / "out")
+    for stated in ((), ("--ignore-value", "VUS"), ("--unlabeled-value", "VUS")):
+        result = punoise("calibrate", *both, *stated, *graded, expect=3)
+        assert "'', 'B', 'P', 'VUS'" in result.err
+        assert "--ignore-value" in result.err
+    counts = {
+        ("--ignore-value", "*"): (100, 0, 100),
+        ("--unlabeled-value", "*", "--ignore-value", "VUS"): (100, 100, 100),
+        ("--unlabeled-value", "VUS", "--ignore-value", "*"): (100, 150, 100),
+    }
+    for stated, expected in counts.items():
+        punoise("calibrate", *both, *stated, *graded)
+        prior = json.loads((tmp_path / "out/prior.json").read_text())
+        found = (prior["n_labeled"], prior["n_unlabeled"], prior["n_negatives"])
+        assert found == expected
+    scores = pd.read_parquet(tmp_path / "out/scores.parquet")
+    kept = frame[frame["class"] != ""]
+    np.testing.assert_array_equal(scores["score"], kept["x"])
+    twice = ("--ignore-value", "P")
+    punoise("calibrate", *both, *twice, *graded, expect=2)
+    punoise("estimate-prior", *known, "--out", tmp_path / "p.json")  # others are unlabeled
+    assert json.loads((tmp_path / "p.json").read_text())["n_unlabeled"] == 350
+
+
+def test_errors_name_the_row_of_the_file_though_rows_are_ignored(punoise, classes, tmp_path):
+    table, frame = classes
+    row = int(np.flatnonzero(frame["class"] == "B")[40])
+    frame = frame.astype({"x": object})
+    frame.loc[row, "x"] = "oops"
+    frame.to_csv(table, index=False)
+    known = ("--table", table, "--label-column", "class", "--labeled-value", "P")
+    both = (*known, "--negative-value", "B", "--ignore-value", "*")
+    out = ("--alpha", 0.1, "--score-column", "x", "--out-dir", tmp_path / "out")
+    result = punoise("calibrate", *both, *out, expect=3)
+    assert f"row {row + 1}" in result.err
