@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from ..numerics import GOLDEN_RATIO, FloatArray, HashArray, IntArray, splitmix64
 from ..scale.engine import Engine, Job, RowsDone
-from ..tables.rows import LABELED, UNLABELED, Chunk, Rows, as_text
+from ..tables.rows import LABELED, NO_ROWS, UNLABELED, Chunk, Rows, as_text
+from .sketch import MIN_ROWS
 
 MAX_COMPARED = 256  # features
 DISTINCT = (
@@ -23,7 +24,6 @@ DISTINCT = (
 )
 MOST = 2  # unlabeled rows for each labeled one, if more are alike it is by chance
 WHOLE = 0.9  # the least fraction of labeled rows to be found, without ids
-NUMBERED = 20  # ids that count rows from 0 or 1 name a place, not a row
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 BLOCK = 16384  # texts hashed at once
 FACTOR = GOLDEN_RATIO  # of hashes of texts
@@ -36,9 +36,10 @@ class Overlap:
 
     rows: IntArray  # (n,), in the unlabeled table, increasing
     twins: IntArray  # (n,), the same rows in the labeled table
+    others: int  # rows that are in the unlabeled table only
 
 
-NO_OVERLAP = Overlap(np.empty(0, np.int64), np.empty(0, np.int64))
+NO_OVERLAP = Overlap(NO_ROWS, NO_ROWS, 0)
 
 
 def find_overlap(rows: Rows, engine: Engine) -> Overlap:
@@ -51,32 +52,31 @@ def find_overlap(rows: Rows, engine: Engine) -> Overlap:
     if rows.label_column is not None or rows.keys or not {LABELED, UNLABELED} <= {*rows.sets}:
         return NO_OVERLAP
     labeled, unlabeled = rows.only(LABELED), rows.only(UNLABELED)
-    for columns, by_id in ((rows.id_columns, True), (rows.features[:MAX_COMPARED], False)):
+    ways = ((rows.id_columns, True), (rows.features[:MAX_COMPARED], False))
+    for columns, by_id in ways if rows.id_columns else ways[1:]:
         kinds = {} if by_id else _numeric(labeled, columns)
-        hashes = engine.gather(HashRows(tuple(columns), kinds), labeled, "overlap")
-        if not columns or (by_id and _count_rows(hashes)):
-            continue
+        hashes = engine.gather(HashRows(columns, kinds), labeled, "overlap")
         distinct, first = np.unique(hashes, return_index=True)
-        if len(distinct) < DISTINCT * len(hashes):
+        if len(distinct) < max(DISTINCT * len(hashes), MIN_ROWS) or (by_id and _number(hashes)):
             continue
-        step = FindRows(tuple(columns), kinds, distinct, first, MOST * len(hashes))
+        step = FindRows(columns, kinds, distinct, first, MOST * len(hashes))
         found = engine.gather(step, unlabeled, "overlap")
-        if found is None:
+        if found is None or found.others < MIN_ROWS:
             continue
         if by_id:
             return found
         each, first = np.unique(found.twins, return_index=True)
         if len(each) >= WHOLE * len(distinct):
             kept = np.sort(first)  # one row for each labeled one
-            return Overlap(found.rows[kept], found.twins[kept])
+            return Overlap(found.rows[kept], found.twins[kept], found.others)
     return NO_OVERLAP
 
 
-def _count_rows(hashes: HashArray) -> bool:
+def _number(hashes: HashArray) -> bool:
     """Whether ids, by their hashes, begin as row numbers do."""
-    numbers = _hash_text(pa.array([str(i) for i in range(NUMBERED + 1)]))
-    first = hashes[:NUMBERED]
-    return any(np.array_equal(first, _mix([numbers[i:][: len(first)]])) for i in (0, 1))
+    numbers = _mix([_hash_text(pa.array([str(i) for i in range(MIN_ROWS + 1)]))])
+    first = hashes[:MIN_ROWS]
+    return np.array_equal(first, numbers[:-1]) or np.array_equal(first, numbers[1:])
 
 
 def _numeric(rows: Rows, columns: Sequence[str]) -> dict[str, bool]:
@@ -137,7 +137,8 @@ class FindRows:
             hashes = hash_rows.hash(chunk)
             place = np.searchsorted(self.hashes, hashes).clip(max=len(self.hashes) - 1)
             same = np.flatnonzero(self.hashes[place] == hashes)
-            found.append(Overlap(same + chunk.first_row, self.twins[place[same]]))
+            rest = len(hashes) - len(same)
+            found.append(Overlap(same + chunk.first_row, self.twins[place[same]], rest))
             count += len(same)
             if count > self.most:
                 return None
@@ -150,7 +151,8 @@ class FindRows:
         if len(parts) < len(results):
             return None
         rows, twins = ([getattr(part, name) for part in parts] for name in ("rows", "twins"))
-        return Overlap(np.concatenate(rows), np.concatenate(twins))
+        others = sum(part.others for part in parts)
+        return Overlap(np.concatenate(rows), np.concatenate(twins), others)
 
 
 # ---- Hashes
