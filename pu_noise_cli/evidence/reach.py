@@ -26,7 +26,8 @@ from ..tables.rows import LABELED, NEGATIVE, UNLABELED
 
 MAX_STARTS = 400  # of ranges
 TABULATED = 1000  # counts whose limits are exact
-Z = 1.6449  # the quantile of the normal distribution at ONE_SIDED
+Z = 1.6449  # the quantile of the normal distribution at ONE_SIDED ...
+Z_LOWER = 1.2816  # ... and at 90%, for the fraction that is compared with an upper limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,14 +103,20 @@ def _ratio_for(rows: IntArray, sketch: Sketch, shares: Shares) -> FloatArray:
         limits.append(upper_limit(rows[:, NEGATIVE]) / sketch.n_negative)
     if sketch.n_unlabeled:
         limits.append(_rest(rows[:, UNLABELED], sketch.n_unlabeled, alpha * positive, 1 - alpha))
-    return np.asarray(positive / np.min(limits, axis=0))
+    return np.asarray(_at_lower_limit(positive, rows[:, LABELED]) / np.min(limits, axis=0))
 
 
 def _ratio_against(rows: IntArray, sketch: Sketch, shares: Shares) -> FloatArray:
     """The least f0/f1 of ranges with so many rows of each set, shape (ranges, 3)."""
     _, negative = _fractions(rows, sketch, shares)
     wrong = (1 - shares.beta) * negative
-    return negative / _rest(rows[:, LABELED], sketch.n_labeled, wrong, shares.beta)
+    least = _at_lower_limit(negative, rows[:, NEGATIVE if sketch.n_negative else UNLABELED])
+    return least / _rest(rows[:, LABELED], sketch.n_labeled, wrong, shares.beta)
+
+
+def _at_lower_limit(fraction: FloatArray, rows: IntArray) -> FloatArray:
+    """The lower confidence limit on a fraction that so many rows show, shape (ranges,)."""
+    return np.asarray(fraction * np.maximum(1 - Z_LOWER / np.sqrt(rows + 1.0), 0))
 
 
 def _fractions(rows: IntArray, sketch: Sketch, shares: Shares) -> tuple[FloatArray, FloatArray]:
