@@ -64,8 +64,11 @@ RUNS = {
         ("--labeled-are", "negatives", "--alpha-between", 0.7, 0.9),
     ),
     "negatives, beta 1": ("apart", ("--labeled-are", "negatives", "--beta", 1)),
-    "known negatives": ("usual", ("--negative-value", "known")),
-    "known negatives, overlapping": ("overlapping", ("--negative-value", "known")),
+    "known negatives": ("usual", ("--negative-value", "known", "--unlabeled-value", "unlabeled")),
+    "known negatives, overlapping": (
+        "overlapping",
+        ("--negative-value", "known", "--unlabeled-value", "unlabeled"),
+    ),
 }
 
 

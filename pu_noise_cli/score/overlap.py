@@ -7,7 +7,7 @@ they would be positives that no sample of the rest has. Only hashes of the label
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,9 @@ from ..tables.rows import LABELED, NO_ROWS, UNLABELED, Chunk, Rows, as_text
 from .sketch import MIN_ROWS
 
 MAX_COMPARED = 256  # features
-DISTINCT = (
-    0.9  # the least fraction of labeled rows that differ from all others, if rows can be told
-)
+DISTINCT = 0.9  # of the labeled rows must differ from all others, or rows cannot be told apart
+AGREE = 0.5  # of the features of rows with the same id must be the same ...
+COMPARED = 1000  # ... in so many of them
 MOST = 2  # unlabeled rows for each labeled one, if more are alike it is by chance
 WHOLE = 0.9  # the least fraction of labeled rows to be found, without ids
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
@@ -37,6 +37,7 @@ class Overlap:
     rows: IntArray  # (n,), in the unlabeled table, increasing
     twins: IntArray  # (n,), the same rows in the labeled table
     others: int  # rows that are in the unlabeled table only
+    of: int = 0  # labeled rows that differ from all others
 
 
 NO_OVERLAP = Overlap(NO_ROWS, NO_ROWS, 0)
@@ -45,31 +46,75 @@ NO_OVERLAP = Overlap(NO_ROWS, NO_ROWS, 0)
 def find_overlap(rows: Rows, engine: Engine) -> Overlap:
     """Find the unlabeled rows that are labeled, too, if each set has a table of its own.
 
-    Ids decide, unless they only number the rows or are shared by many. Without ids, rows are the
-    same if they have the same features. As this also happens by chance, nearly all labeled rows
-    must be found, and rows must hardly ever be alike.
+    Ids decide, unless they only number the rows of each table: then the features of rows with the
+    same id differ. Without ids, rows are the same if they have the same features. As this also
+    happens by chance, nearly all labeled rows must be found, and rows must hardly ever be alike.
     """
     if rows.label_column is not None or rows.keys or not {LABELED, UNLABELED} <= {*rows.sets}:
         return NO_OVERLAP
+    if rows.id_columns:
+        found = _find(rows, rows.id_columns, engine, ids=True)
+        if found is not None:
+            return found if _agree(rows, found) else NO_OVERLAP
+    found = _find(rows, rows.features[:MAX_COMPARED], engine)
+    if found is None:
+        return NO_OVERLAP
+    each, first = np.unique(found.twins, return_index=True)
+    if len(each) < WHOLE * found.of:
+        return NO_OVERLAP
+    kept = np.sort(first)  # one row for each labeled one
+    return Overlap(found.rows[kept], found.twins[kept], found.others, found.of)
+
+
+def _find(
+    rows: Rows, columns: tuple[str, ...], engine: Engine, ids: bool = False
+) -> Overlap | None:
+    """The rows that have the same values in both tables; None if these cannot tell rows apart."""
     labeled, unlabeled = rows.only(LABELED), rows.only(UNLABELED)
-    ways = ((rows.id_columns, True), (rows.features[:MAX_COMPARED], False))
-    for columns, by_id in ways if rows.id_columns else ways[1:]:
-        kinds = {} if by_id else _numeric(labeled, columns)
-        hashes = engine.gather(HashRows(columns, kinds), labeled, "overlap")
-        distinct, first = np.unique(hashes, return_index=True)
-        if len(distinct) < max(DISTINCT * len(hashes), MIN_ROWS) or (by_id and _number(hashes)):
-            continue
-        step = FindRows(columns, kinds, distinct, first, MOST * len(hashes))
-        found = engine.gather(step, unlabeled, "overlap")
-        if found is None or found.others < MIN_ROWS:
-            continue
-        if by_id:
-            return found
-        each, first = np.unique(found.twins, return_index=True)
-        if len(each) >= WHOLE * len(distinct):
-            kept = np.sort(first)  # one row for each labeled one
-            return Overlap(found.rows[kept], found.twins[kept], found.others)
-    return NO_OVERLAP
+    kinds = {} if ids else _numeric(labeled, columns)
+    hashes = engine.gather(HashRows(columns, kinds), labeled, "labeled")
+    distinct, first = np.unique(hashes, return_index=True)
+    if len(distinct) < max(DISTINCT * len(hashes), MIN_ROWS) or (ids and _number(hashes)):
+        return None
+    step = FindRows(columns, kinds, distinct, first, MOST * len(hashes))
+    found = engine.gather(step, unlabeled, "overlap")
+    if found is None or found.others < MIN_ROWS:
+        return None
+    return replace(found, of=len(distinct))
+
+
+def _agree(rows: Rows, found: Overlap) -> bool:
+    """Whether rows with the same id mostly have the same features, by some of them."""
+    if len(found.rows) == 0:
+        return True
+    some = np.linspace(0, len(found.rows) - 1, min(len(found.rows), COMPARED)).astype(int)
+    columns = rows.features[:MAX_COMPARED]
+    both = [
+        _values(rows.only(code), columns, places[some])
+        for code, places in ((UNLABELED, found.rows), (LABELED, found.twins))
+    ]
+    same = [np.isclose(a, b, rtol=1e-6, equal_nan=True) for a, b in zip(*both, strict=True)]
+    return bool(np.mean(same) >= AGREE)
+
+
+def _values(rows: Rows, columns: Sequence[str], places: IntArray) -> list[FloatArray]:
+    """The columns at some rows, as numbers, each of shape (n,); texts are hashed."""
+    order = np.argsort(places)
+    parts: list[list[FloatArray]] = [[] for _ in columns]
+    for chunk in rows.chunks(columns):
+        first, end = np.searchsorted(
+            places[order], [chunk.first_row, chunk.first_row + chunk.batch.num_rows]
+        )
+        here = pa.array(places[order][first:end] - chunk.first_row)
+        for part, name in zip(parts, columns, strict=True):
+            column = chunk.batch[name].take(here)
+            numbers = _numbers(column)
+            if 2 * numbers.null_count > len(numbers):
+                part.append(_hash_text(as_text(chunk, name).take(here)).astype(np.float64))
+            else:
+                part.append(pc.fill_null(numbers, np.nan).to_numpy(zero_copy_only=False))
+    back = np.argsort(order)
+    return [np.concatenate(part)[back] for part in parts]
 
 
 def _number(hashes: HashArray) -> bool:
