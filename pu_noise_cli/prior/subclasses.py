@@ -34,7 +34,8 @@ MAX_ROWS = 5000  # of each table
 CLEAR = 0.3  # the density ratio from which an unlabeled row has full weight in clustering
 MAX_WEIGHT = 20.0  # of a labeled row, in medians
 NOISE_FACTOR = 4.0  # clusters labeled at less than so many times the rate of wrong labels are wrong
-PURITY = 0.3  # of the top, if all positives were of one kind
+# The belief that the regression below was fitted on
+PURITY, POWER = 0.3, 1.0  # of the top, and of the likelihood
 CLEAN = Settings(beta=1.0)  # of a cluster: wrong labels have been set aside
 RATES = np.geomspace(0.003, 0.95, 60)  # common rates that are tried
 # Logistic regression of "labels are not representative" on benchmarks/selection.py, see Signs
@@ -128,14 +129,14 @@ def divide(samples: Samples, settings: Settings) -> Divided:
         return Divided(plain, [], None)
     ratios = Ratios(tables.rows, tables.n_labeled, rng)
     divisions = [_parts(tables, ratios, clusters, rng) for clusters in CLUSTERS]
-    # the belief that the regression of the signs was fitted on
-    evidence = Evidence.from_sketch(tables.sketch, power=1.0)
+    evidence = Evidence.from_sketch(tables.sketch, POWER)
     belief, _, _ = believe(tables.sketch, replace(known, purity=PURITY), evidence)
-    low, high = belief.interval(LEVEL)[0]
+    low, alpha, high = belief.alphas(np.array([(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2]))
+    excess = max(belief.means[1] - alpha, 0.1)
     signs = Signs(
         spread=float(np.mean([_spread(parts) for parts in divisions])),
         misfit=float(np.mean([_misfit(parts) for parts in divisions])),
-        auc=min(0.5 + (tables.sketch.auc - 0.5) / max(plain.beta - plain.alpha, 0.1), 1.0),
+        auc=min(0.5 + (tables.sketch.auc - 0.5) / excess, 1.0),
         open=float(np.log(high / max(low, 1e-4))),
     )
     return Divided(plain, divisions, signs)
@@ -239,7 +240,7 @@ def _parts(tables: Tables, ratios: Ratios, clusters: int, rng: np.random.Generat
 
 def _part(ratios: Ratios, members: BoolArray) -> Part:
     sketch = Sketch.from_samples(*ratios.at(members))
-    evidence = Evidence.from_sketch(sketch)
+    evidence = Evidence.from_sketch(sketch, POWER)
     belief, _, _ = believe(sketch, CLEAN, evidence)
     alpha = float(belief.alphas(np.array([0.5]))[0])
     return Part(float(members.mean()), alpha, evidence.log_likelihood[:, -1], belief)
