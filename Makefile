@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo example example-nextflow test test-all lint reference torture test-slurm lint-galaxy lint-nextflow check clean
+.PHONY: demo example example-nextflow test test-all field lint reference torture test-slurm lint-galaxy lint-nextflow check clean
 
 demo: $(VENV)/.punoise
 	$(BIN)/punoise simulate --out-dir demo --alpha 0.2 --beta 0.95
@@ -23,6 +23,9 @@ test: $(VENV)/.workflow  # three minutes
 
 test-all: $(VENV)/.workflow  # with the long ones, which .ci/run runs
 	$(BIN)/python -m pytest -n 2 -m "not slurm"
+
+field: $(VENV)/.installed  # two minutes: intervals where positives are rare and labels few
+	$(BIN)/python benchmarks/field.py small
 
 torture: $(VENV)/.installed  # ten minutes; PUNOISE_TORTURE_SECONDS sets another budget
 	$(BIN)/python tests/torture
