@@ -151,8 +151,12 @@ def test_ids_decide_unless_they_are_row_numbers(punoise, tmp_path):
     labeled, others = (frame[frame.known == known].drop(columns=["known", "y"]) for known in (1, 0))
     some = pd.concat([others, labeled[:30].assign(x0=lambda part: part.x0 + 1e-9)])
     assert estimate(punoise, tmp_path, labeled, some, *ID, *SCORE)["n_overlap"] == 30
-    numbered = [part.assign(name=np.arange(len(part)) + 1) for part in (labeled, others)]
-    assert estimate(punoise, tmp_path, *numbered, *ID, *SCORE)["n_overlap"] is None
+    for word, first in (("", 0), ("", 1), ("row", 0)):
+        numbered = [
+            part.assign(name=[f"{word}{i + first}" for i in range(len(part))])
+            for part in (labeled, others)
+        ]
+        assert estimate(punoise, tmp_path, *numbered, *ID, *SCORE)["n_overlap"] is None
     genes = [part.assign(name=part.name.str[-1]) for part in (labeled, others)]
     assert estimate(punoise, tmp_path, *genes, *ID, *SCORE)["n_overlap"] is None
 

@@ -18,12 +18,13 @@ from ..scale.engine import Engine, Job, RowsDone
 from ..tables.rows import LABELED, NO_ROWS, UNLABELED, Chunk, Rows, as_text
 from .sketch import MIN_ROWS
 
-MAX_COMPARED = 256  # features
-DISTINCT = 0.9  # of the labeled rows must differ from all others, or rows cannot be told apart
-AGREE = 0.5  # of the features of rows with the same id must be the same ...
-COMPARED = 1000  # ... in so many of them
-MOST = 2  # unlabeled rows for each labeled one, if more are alike it is by chance
+MAX_COMPARED = 256  # features, without ids
+CHECKED = 8  # features that show whether equal ids mean the same row
+ALIKE = 0.5  # the least fraction of rows with equal ids that must have nearly the same features
 WHOLE = 0.9  # the least fraction of labeled rows to be found, without ids
+DISTINCT = 0.9  # the least fraction of labeled rows that are unlike all other labeled rows
+MOST = 2  # unlabeled rows for each labeled one; where more are alike, they are so by chance
+ROUNDED = 1 << 10  # steps between a number and twice as much that are told apart, if it is rounded
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 BLOCK = 16384  # texts hashed at once
 FACTOR = GOLDEN_RATIO  # of hashes of texts
@@ -36,96 +37,48 @@ class Overlap:
 
     rows: IntArray  # (n,), in the unlabeled table, increasing
     twins: IntArray  # (n,), the same rows in the labeled table
-    others: int  # rows that are in the unlabeled table only
-    of: int = 0  # labeled rows that differ from all others
+    others: int = 0  # rows that are in the unlabeled table only
+    alike: int = 0  # of the rows in both tables, those with nearly the same features
 
 
-NO_OVERLAP = Overlap(NO_ROWS, NO_ROWS, 0)
+NO_OVERLAP = Overlap(NO_ROWS, NO_ROWS)
 
 
 def find_overlap(rows: Rows, engine: Engine) -> Overlap:
     """Find the unlabeled rows that are labeled, too, if each set has a table of its own.
 
-    Ids decide, unless they only number the rows of each table: then the features of rows with the
-    same id differ. Without ids, rows are the same if they have the same features. As this also
-    happens by chance, nearly all labeled rows must be found, and rows must hardly ever be alike.
+    Ids decide, unless rows with equal ids differ, as where both tables number their rows. Without
+    ids, rows are the same if they have the same features. As this also happens by chance, nearly
+    all labeled rows must be found, and rows must hardly ever be alike.
     """
     if rows.label_column is not None or rows.keys or not {LABELED, UNLABELED} <= {*rows.sets}:
         return NO_OVERLAP
-    if rows.id_columns:
-        found = _find(rows, rows.id_columns, engine, ids=True)
-        if found is not None:
-            return found if _agree(rows, found) else NO_OVERLAP
-    found = _find(rows, rows.features[:MAX_COMPARED], engine)
-    if found is None:
-        return NO_OVERLAP
-    each, first = np.unique(found.twins, return_index=True)
-    if len(each) < WHOLE * found.of:
-        return NO_OVERLAP
-    kept = np.sort(first)  # one row for each labeled one
-    return Overlap(found.rows[kept], found.twins[kept], found.others, found.of)
-
-
-def _find(
-    rows: Rows, columns: tuple[str, ...], engine: Engine, ids: bool = False
-) -> Overlap | None:
-    """The rows that have the same values in both tables; None if these cannot tell rows apart."""
     labeled, unlabeled = rows.only(LABELED), rows.only(UNLABELED)
-    kinds = {} if ids else _numeric(labeled, columns)
-    hashes = engine.gather(HashRows(columns, kinds), labeled, "labeled")
-    distinct, first = np.unique(hashes, return_index=True)
-    if len(distinct) < max(DISTINCT * len(hashes), MIN_ROWS) or (ids and _number(hashes)):
-        return None
-    step = FindRows(columns, kinds, distinct, first, MOST * len(hashes))
-    found = engine.gather(step, unlabeled, "overlap")
-    if found is None or found.others < MIN_ROWS:
-        return None
-    return replace(found, of=len(distinct))
+    numeric = _numeric(labeled)
+    ids, same = Key(rows.id_columns), Key(rows.features[:MAX_COMPARED], numeric)
+    nearly = Key(rows.features[:CHECKED], numeric, rounded=True)
+    keys = (ids, same) if ids.columns else (same,)
+    hashes = engine.gather(HashRows((*keys, nearly)), labeled, "labeled")
+    for key, own in zip(keys, hashes.T, strict=False):
+        distinct, first = np.unique(own, return_index=True)
+        if len(distinct) < max(DISTINCT * len(own), MIN_ROWS):
+            continue
+        find = FindRows(key, distinct, first, nearly, hashes[:, -1], MOST * len(own))
+        found = engine.gather(find, unlabeled, "overlap")
+        if found is None or found.others < MIN_ROWS or found.alike < ALIKE * len(found.rows):
+            continue
+        if key is ids:
+            return found
+        each, first = np.unique(found.twins, return_index=True)
+        if len(each) >= WHOLE * len(distinct):
+            kept = np.sort(first)  # one row for each labeled one
+            return Overlap(found.rows[kept], found.twins[kept])
+    return NO_OVERLAP
 
 
-def _agree(rows: Rows, found: Overlap) -> bool:
-    """Whether rows with the same id mostly have the same features, by some of them."""
-    if len(found.rows) == 0:
-        return True
-    some = np.linspace(0, len(found.rows) - 1, min(len(found.rows), COMPARED)).astype(int)
+def _numeric(rows: Rows) -> dict[str, bool]:
+    """Whether each feature is of numbers, by the first rows."""
     columns = rows.features[:MAX_COMPARED]
-    both = [
-        _values(rows.only(code), columns, places[some])
-        for code, places in ((UNLABELED, found.rows), (LABELED, found.twins))
-    ]
-    same = [np.isclose(a, b, rtol=1e-6, equal_nan=True) for a, b in zip(*both, strict=True)]
-    return bool(np.mean(same) >= AGREE)
-
-
-def _values(rows: Rows, columns: Sequence[str], places: IntArray) -> list[FloatArray]:
-    """The columns at some rows, as numbers, each of shape (n,); texts are hashed."""
-    order = np.argsort(places)
-    parts: list[list[FloatArray]] = [[] for _ in columns]
-    for chunk in rows.chunks(columns):
-        first, end = np.searchsorted(
-            places[order], [chunk.first_row, chunk.first_row + chunk.batch.num_rows]
-        )
-        here = pa.array(places[order][first:end] - chunk.first_row)
-        for part, name in zip(parts, columns, strict=True):
-            column = chunk.batch[name].take(here)
-            numbers = _numbers(column)
-            if 2 * numbers.null_count > len(numbers):
-                part.append(_hash_text(as_text(chunk, name).take(here)).astype(np.float64))
-            else:
-                part.append(pc.fill_null(numbers, np.nan).to_numpy(zero_copy_only=False))
-    back = np.argsort(order)
-    return [np.concatenate(part)[back] for part in parts]
-
-
-def _number(hashes: HashArray) -> bool:
-    """Whether ids, by their hashes, begin as row numbers do."""
-    numbers = _mix([_hash_text(pa.array([str(i) for i in range(MIN_ROWS + 1)]))])
-    first = hashes[:MIN_ROWS]
-    return np.array_equal(first, numbers[:-1]) or np.array_equal(first, numbers[1:])
-
-
-def _numeric(rows: Rows, columns: Sequence[str]) -> dict[str, bool]:
-    """Whether each column is of numbers, by the first rows."""
     for chunk in rows.chunks(columns):
         values = {name: chunk.batch[name] for name in columns}
         return {name: 2 * _numbers(v).null_count <= len(v) for name, v in values.items()}
@@ -135,59 +88,72 @@ def _numeric(rows: Rows, columns: Sequence[str]) -> dict[str, bool]:
 # ---- Steps
 
 
-@dataclass(frozen=True, eq=False)
-class HashRows:
-    """The step that hashes rows by some columns."""
+@dataclass(frozen=True)
+class Key:
+    """Columns by which rows are compared."""
 
     columns: tuple[str, ...]
-    numeric: Mapping[str, bool]
+    numeric: Mapping[str, bool] | None = None  # None: all are text
+    rounded: bool = False
+
+    def __call__(self, chunk: Chunk) -> HashArray:
+        """A number for each row, shape (n,), the same wherever the row is."""
+        return _mix([self._column(chunk, name) for name in self.columns])
+
+    def _column(self, chunk: Chunk, name: str) -> HashArray:
+        if self.numeric is None or not self.numeric.get(name):
+            return _hash_text(as_text(chunk, name))
+        return _hash_numbers(_numbers(chunk.batch[name]), self.rounded)
+
+
+@dataclass(frozen=True)
+class HashRows:
+    """The step that hashes rows by each of some keys, shape (n, keys)."""
+
+    keys: tuple[Key, ...]
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> HashArray:
-        parts = [np.empty(0, np.uint64)]
-        for chunk in job.part.chunks(self.columns):
-            parts.append(self.hash(chunk))
+        parts = [np.empty((0, len(self.keys)), np.uint64)]
+        for chunk in job.part.chunks(_columns(*self.keys)):
+            parts.append(np.column_stack([key(chunk) for key in self.keys]))
             done(chunk.batch.num_rows)
         return np.concatenate(parts)
-
-    def hash(self, chunk: Chunk) -> HashArray:
-        """A number for each row, shape (n,), the same wherever the row is."""
-        return _mix(
-            [
-                _hash_numbers(_numbers(chunk.batch[name]))
-                if self.numeric.get(name)
-                else _hash_text(as_text(chunk, name))
-                for name in self.columns
-            ]
-        )
 
     @staticmethod
     def merge(results: Sequence[HashArray]) -> HashArray:
         return np.concatenate(results)
 
 
+def _columns(*keys: Key) -> list[str]:
+    return list(dict.fromkeys(column for key in keys for column in key.columns))
+
+
 @dataclass(frozen=True, eq=False)
 class FindRows:
     """The step that finds rows by their hashes; None if there are more than may be."""
 
-    columns: tuple[str, ...]
-    numeric: Mapping[str, bool]
+    key: Key
     hashes: HashArray  # (n,), increasing
     twins: IntArray  # (n,): the row of each
+    nearly: Key
+    features: HashArray  # by row: the hashes by this second key
     most: int
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> Overlap | None:
-        hash_rows, count = HashRows(self.columns, self.numeric), 0
-        found: list[Overlap | None] = [NO_OVERLAP]
-        for chunk in job.part.chunks(self.columns):
-            hashes = hash_rows.hash(chunk)
+        found, count = list[Overlap | None]([NO_OVERLAP]), 0
+        for chunk in job.part.chunks(_columns(self.key, self.nearly)):
+            hashes = self.key(chunk)
             place = np.searchsorted(self.hashes, hashes).clip(max=len(self.hashes) - 1)
             same = np.flatnonzero(self.hashes[place] == hashes)
-            rest = len(hashes) - len(same)
-            found.append(Overlap(same + chunk.first_row, self.twins[place[same]], rest))
             count += len(same)
             if count > self.most:
                 return None
-            done(chunk.batch.num_rows)
+            twins = self.twins[place[same]]
+            batch, sets = chunk.batch.take(pa.array(same)), chunk.sets[same]
+            alike = self.nearly(replace(chunk, batch=batch, sets=sets)) == self.features[twins]
+            others = len(hashes) - len(same)
+            found.append(Overlap(same + chunk.first_row, twins, others, int(alike.sum())))
+            done(len(hashes))
         return self.merge(found)
 
     @staticmethod
@@ -196,8 +162,8 @@ class FindRows:
         if len(parts) < len(results):
             return None
         rows, twins = ([getattr(part, name) for part in parts] for name in ("rows", "twins"))
-        others = sum(part.others for part in parts)
-        return Overlap(np.concatenate(rows), np.concatenate(twins), others)
+        others, alike = (sum(getattr(part, n) for part in parts) for n in ("others", "alike"))
+        return Overlap(np.concatenate(rows), np.concatenate(twins), others, alike)
 
 
 # ---- Hashes
@@ -222,8 +188,12 @@ def _numbers(column: pa.Array) -> pa.Array:
         return pc.cast(pc.if_else(known, column, None), pa.float64())
 
 
-def _hash_numbers(column: pa.Array) -> HashArray:
-    values: FloatArray = pc.fill_null(column, np.nan).to_numpy(zero_copy_only=False) + 0.0  # no -0
+def _hash_numbers(column: pa.Array, rounded: bool) -> HashArray:
+    values: FloatArray = pc.fill_null(column, np.nan).to_numpy(zero_copy_only=False)
+    if rounded:
+        mantissa, exponent = np.frexp(values)
+        values = np.ldexp(np.round(mantissa * ROUNDED) / ROUNDED, exponent)
+    values = values + 0.0  # no -0
     return np.where(np.isnan(values), np.nan, values).view(np.uint64)
 
 
