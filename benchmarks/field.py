@@ -451,13 +451,13 @@ def labels_needed(folder: Path, tasks: list[tuple[Path, Cell, int]], processes: 
     workers = ProcessPoolExecutor(processes, initializer=threadpool_limits, initargs=(1,))
     with workers as pool:
         draws = pd.DataFrame(pool.map(job, *zip(*scored, strict=True), chunksize=40))
-    rows = {}
+    rows, draws = {}, draws[draws["answered"]]
     groups = [pd.cut(draws["AUC"], STRATA["AUC"], right=False), "labeled"]
     for (auc, n), group in draws.groupby(groups, observed=True):
-        figures = group[[c for c in group if c.startswith(("error", "width"))]].mean()
+        means = group[[c for c in group if c.startswith(("error", "width"))]].mean()
         rows[f"AUC {auc.left:g} to {min(auc.right, 1):g}, {n} labels"] = {
             "draws": len(group),
-            **figures,
+            **means,
         }
     return markdown(rows, "draws of")
 
@@ -476,7 +476,7 @@ def small(processes: int) -> None:
         score_all(folder, tasks, processes)
         draws = measure(folder, 1, processes)
     print(report(draws))
-    covered = figures(draws, "default")["covered"]
+    covered = figures(draws[draws["answered"]], "default")["covered"]
     if covered < SMALL_COVERED:
         raise SystemExit(f"intervals hold alpha in {covered:.3f} of the draws only")
 

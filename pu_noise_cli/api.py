@@ -238,7 +238,7 @@ def apply(
     """
     import pyarrow as pa
 
-    from .errors import python_spelling
+    from .errors import InputError, python_spelling
     from .evidence.apply import LevelRanges, WriteEvidence
     from .tables.rows import Rows
 
@@ -252,6 +252,8 @@ def apply(
             scores, columns = step.evidence(chunk)
             scored = {"score": pa.array(scores, from_pandas=True), **columns}
             batches.append(pa.RecordBatch.from_pydict(scored))
+        if not batches:
+            raise InputError("table: has no rows")
     return _indexed(pa.Table.from_batches(batches).to_pandas(), table)
 
 

@@ -49,7 +49,7 @@ from .prior.estimation import (
 from .prior.multivariate import feature_samples
 from .proteomics.levels import PSMS, WriteMatchPosteriors, calibrate_matches, roll_up, write_levels
 from .proteomics.matches import COUNTING, Confidence, Matches, MatchTally, check_decoys, match_keys
-from .proteomics.pin import SET_NAMES, PinRoles
+from .proteomics.pin import PIN_SETS, PinRoles
 from .report.content import WORDING, sample_page
 from .report.page import Page
 from .scale.engine import Engine, check_sharded_target
@@ -183,7 +183,7 @@ def open_rows(inputs: Inputs) -> Rows:
         label_values=label_values(inputs),
         keep=(*inputs.keep_columns, *(() if inputs.by is None else (inputs.by,))),
         keys=_keys(inputs, tables),
-        set_names=SET_NAMES if pin else None,
+        set_names=PIN_SETS if pin else None,
         labeled_class="negative" if inputs.labeled_are == "negatives" else "positive",
         wanted_by="features" if inputs.score_column is None else "score_column",
     )
@@ -614,14 +614,13 @@ class RunResult:
 
     scored: ScoredRows
     prior: Prior
-    posteriors: Posteriors | None  # none if alpha is not identifiable
-    page: Page | None  # the report, likewise
+    posteriors: Posteriors
+    page: Page  # the report
     files: Sequence[str]
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        found = self.posteriors
-        return (*self.prior.notices, *(() if found is None else found.notices))
+        return (*self.prior.notices, *self.posteriors.notices)
 
 
 def run(settings: RunSettings, engine: Engine, out_dir: str) -> RunResult:
@@ -652,10 +651,9 @@ def run(settings: RunSettings, engine: Engine, out_dir: str) -> RunResult:
         check_sharded_target(os.path.join(out_dir, name, ""), rows, may_link=False)
     with staged(out_dir, in_place=settings.sharded) as stage:
         result = _run(settings, rows, engine, stage)
-        tables = len(SHARDED if result.posteriors is not None else ("scores",))
-        sharded = tables if settings.sharded else 0
-        written = stage.commit(obsolete=stage.earlier_files - {*MANIFESTS[:sharded]})
-    shards = [f"{name}/" for name in SHARDED[:sharded]]
+        manifests = {*MANIFESTS} if settings.sharded else set()
+        written = stage.commit(obsolete=stage.earlier_files - manifests)
+    shards = [f"{name}/" for name in SHARDED] if settings.sharded else []
     return replace(result, files=(*shards, *written))
 
 
@@ -683,12 +681,12 @@ def _run(settings: RunSettings, rows: Rows, engine: Engine, stage: Stage) -> Run
     scored = score_rows(rows, trained, engine, scores)
     scored = replace(scored, scores=open_scores(scores))
     prior = estimate(scored, settings.prior, engine)
+    if prior.alpha is None:  # then nothing can be said about the rows
+        raise EstimationError(prior.reason)
     write_json(str(folder / "prior.json"), prior.to_json())
     made_of = provenance(rows, trained, settings.options, settings.execution)
-    found = page = widening = None
-    if prior.alpha is not None:  # else nothing more can be said about the rows
-        found, page = _write_posteriors(settings, scored, prior, made_of, engine, stage)
-        widening = None if found.bounds is None else found.bounds.widening
+    found, page = _write_posteriors(settings, scored, prior, made_of, engine, stage)
+    widening = None if found.bounds is None else found.bounds.widening
     stored = StoredModel(trained.model, scored.sketch, widening=widening)
     write_model(stored, str(folder / "model.punoise"))
     made_of.execution["seconds"] = engine.seconds
@@ -744,7 +742,9 @@ def _publication(
     about = Publication(dataset, prior.method, prior.beta)
     if record is None:
         return about
-    controls = engine.gather(GatherControls(scored.negated), _scores_of(scored), "controls")
+    controls = engine.gather(
+        GatherControls(scored.negated, scored.sketch.labeled_class), _scores_of(scored), "controls"
+    )
     return replace(
         about,
         disease=record.disease,

@@ -248,8 +248,13 @@ def earlier_rows(
     return audit.rows[same], (unlabeled, labeled)
 
 
-def kept_columns(tables: Sequence[Table], columns: Sequence[str], rows: IntArray) -> pa.Table:
-    """Columns of tables as text, at increasing row numbers of shape (n,) over all tables."""
+def kept_columns(
+    tables: Sequence[Table], columns: Sequence[str], rows: IntArray, n_scores: int | None
+) -> pa.Table:
+    """Columns of tables as text, at increasing row numbers of shape (n,) over all tables.
+
+    The tables must have as many rows as the scores, if these are counted: ignored rows have none.
+    """
     parts, first = [], 0
     for table in tables:
         for column in columns:
@@ -260,11 +265,14 @@ def kept_columns(tables: Sequence[Table], columns: Sequence[str], rows: IntArray
             chunk = Chunk(part, np.zeros(len(places), np.int8), 0, first, file, file_row)
             parts.append(pa.table({column: as_text(chunk, column) for column in columns}))
             first += batch.num_rows
-    kept = pa.concat_tables(parts)
-    if kept.num_rows < len(rows):
+    if (first <= rows[-1]) if n_scores is None else (first != n_scores):
         names = " and ".join(table.name for table in tables)
-        raise InputError(f"{names}: has {first} rows, fewer than the scores")
-    return kept
+        raise InputError(
+            f"{names}: has {first} rows, not as many as the scores; give the tables that were "
+            f"scored, or carry the columns along with {option('keep_columns')} of 'run' or "
+            "'transform'"
+        )
+    return pa.concat_tables(parts)
 
 
 # ---- Reading

@@ -379,7 +379,7 @@ def revise(estimation: Estimation, audit: Audit) -> Estimation:
     settings, sketch = estimation.settings, estimation.sketch
     unlabeled, labeled, at_top = audit.verified
     if not any(audit.verified):
-        raise InputError(f"{audit.drawn[0].place}: neither this nor another row has a verdict")
+        raise InputError(f"{audit.drawn[0].place}: no row has a verdict")
     if sketch.labeled_class == "negative":  # α and β are of that class here
         unlabeled, labeled, at_top = (
             counts and replace(counts, positive=counts.checked - counts.positive)

@@ -54,8 +54,18 @@ def audit(options: Options, console: Console) -> None:
     sketch, by_set = calibration.sketch, designs(calibration, options.top)
     earlier, taken = earlier_rows(options.verdicts, scored.rows, sketch, by_set)
     drawn = draw_rows(scored.rows, sketch, by_set, wanted, taken, earlier, options.seed)
-    drawn = _with_columns(drawn, tables, options.keep_columns or scored.rows.kept)
+    counted = int(sketch.counts.sum()) + sketch.missing + sketch.overlap
+    n_scores = counted if scored.matches is None else None  # only the best matches are counted
+    drawn = _with_columns(drawn, tables, options.keep_columns or scored.rows.kept, n_scores)
     write_table(options.out, drawn.combine_chunks().to_batches()[0])
+    fewer = (
+        f" (there are no more than that; asked for {sum(wanted)})"
+        if len(drawn) < sum(wanted)
+        else ""
+    )
+    console.say(
+        f"rows   {len(drawn)} to verify in {options.out}{fewer}: fill in the column verdict"
+    )
     for name, rows, design in zip(("alpha", "beta"), wanted, by_set, strict=True):
         if rows:
             widths = design.expected_widths(calibration, prior).items()
@@ -64,13 +74,15 @@ def audit(options: Options, console: Console) -> None:
             now = f" (now {100 * (interval[1] - interval[0]):.1f})" if interval else ""
             where = " at the top" if design.top else ""
             console.say(
-                f"width  expected of the interval of {name}, in percentage points: {expected} "
+                f"width  of the interval of {name} in percentage points, expected: {expected} "
                 f"verdicts{where}{now}"
             )
     console.conclude(calibration.notices)
 
 
-def _with_columns(drawn: pa.Table, tables: Sequence[Table], columns: Sequence[str]) -> pa.Table:
+def _with_columns(
+    drawn: pa.Table, tables: Sequence[Table], columns: Sequence[str], n_scores: int | None
+) -> pa.Table:
     """The drawn rows with further columns of the tables."""
     import numpy as np
 
@@ -80,7 +92,7 @@ def _with_columns(drawn: pa.Table, tables: Sequence[Table], columns: Sequence[st
         raise UsageError(f"--keep-columns: {min(clash)!r} is a column of the audit itself")
     if not columns:
         return drawn
-    kept = kept_columns(tables, columns, np.asarray(drawn["row"]) - 1)
+    kept = kept_columns(tables, columns, np.asarray(drawn["row"]) - 1, n_scores)
     for column in columns:
         drawn = drawn.append_column(column, kept[column])
     return drawn

@@ -44,7 +44,7 @@ def calibrate(options: Options, console: Console) -> None:
     )
     with options.engine(console) as engine:
         result = pipeline.run(settings, engine, options.out_dir)
-    if options.figures is not None and result.page is not None:
+    if options.figures is not None:
         write_figures(result.page.drawn, options.figures)
     print_run(result, options.out_dir, console)
     console.check_strict(result.notices)

@@ -52,6 +52,8 @@ def estimate_prior(options: Options, console: Console) -> None:
     if prior.alpha is not None and scored.matches is None:
         scores, out = options.scores or "SCORES", "PRIOR" if options.out == "-" else options.out
         console.print_next(prior, pipeline.calibrate_scores(scored, prior), scores, out)
+    if options.by is not None and groups is None:
+        console.say("punoise: no groups without alpha")
     if groups is not None:
         groups.write(options.groups_out)
         console.print_groups(groups)

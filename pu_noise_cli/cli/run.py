@@ -60,9 +60,6 @@ def print_run(result: RunResult, out_dir: str, console: Console) -> None:
     sketch, found, prior = result.scored.sketch, result.posteriors, result.prior
     console.print_score(result.scored)
     console.print_prior(prior, sketch)
-    if found is None:
-        console.say(f"files  {', '.join(result.files)} in {out_dir}: no posteriors without alpha")
-        return
     scores = next(name for name in result.files if name.startswith("scores"))
     files = (os.path.join(out_dir, name) for name in (scores, "prior.json"))
     console.print_next(prior, found.calibration, *files)

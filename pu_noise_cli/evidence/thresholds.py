@@ -24,7 +24,7 @@ from ..prior.checks import Case, diagnose_direction
 from ..scale.engine import Job, RowsDone
 from ..score.scores import score_chunks
 from ..score.sketch import Sketch
-from ..tables.rows import LABELED, UNLABELED
+from ..tables.rows import NEGATIVE, LabeledClass
 from ..tables.writing import is_json, write_json, write_table
 from .apply import LevelRange, LevelRanges
 from .reach import Reach, reach_of_counts
@@ -85,15 +85,17 @@ class GatherControls:
     """The step that lists the rows of SCORES whose class is known."""
 
     negated: bool  # their scores have the opposite sign of the predictor's
+    labeled_class: LabeledClass
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> list[Control]:
         rows, controls = job.part, list[Control]()
-        positive_set = LABELED if rows.labeled_class == "positive" else UNLABELED
+        labeled_positive = self.labeled_class == "positive"
         for chunk, scores in score_chunks(rows, rows.id_columns):
             own = -scores + 0.0 if self.negated else scores
-            known = np.flatnonzero((chunk.sets != UNLABELED) & ~np.isnan(scores))
+            is_known = chunk.labeled | (chunk.sets == NEGATIVE)  # not rows of both tables
+            known = np.flatnonzero(is_known & ~np.isnan(scores))
             ids = rows.ids(chunk).take(pa.array(known)).to_pylist()
-            positive = chunk.sets[known] == positive_set
+            positive = chunk.labeled[known] & labeled_positive
             controls += map(Control, ids, positive.tolist(), own[known].tolist())
             done(len(scores))
         return controls

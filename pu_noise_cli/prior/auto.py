@@ -52,7 +52,7 @@ MIN_EXCESS = 0.05  # of β over α
 TOP = 0.2  # the fraction of the labeled rows that are the top
 RATIO_NODES = 9  # at which the sampling error of the top's g / f is averaged over
 INFLATION = 1.25  # of its variance, as the networks have seen the same rows
-SURE = 1e-4  # the least purity of the top, and the least impurity
+MIN_PURITY = 1e-4  # the least purity of the top, and the least impurity
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +211,7 @@ def likely_purities(belief: Belief, sketch: Sketch) -> tuple[FloatArray, FloatAr
     """
     ratio, weight = likely_top_ratios(sketch)
     purity = top_purity(belief.alpha[:, None, None], belief.beta[:, None], ratio)
-    return np.clip(np.nan_to_num(purity), SURE, 1 - SURE), weight
+    return np.clip(np.nan_to_num(purity), MIN_PURITY, 1 - MIN_PURITY), weight
 
 
 def likely_top_ratios(sketch: Sketch) -> tuple[FloatArray, FloatArray]:

@@ -368,7 +368,7 @@ NARROWER = 0.75  # of the width of an interval: what leaves more of it is not wo
 ASKED_PURITY, ASKED_ROWS = 0.3, 20  # of the question on which answers often turn
 RARE = 0.05  # a fraction of positives below which fields call them rare
 TWICE = 2.0  # the factor between rates of labeling that a sentence is about
-LITTLE = 0.005  # a fraction below which a lower end, or an assumption, is as good as none...
+LITTLE = 0.0005  # a fraction below which a lower end, or an assumption, is as good as none...
 FAR_BELOW = 0.1  # ... but a lower end only if it is below this part of the upper one
 
 
@@ -569,21 +569,27 @@ def advice(
 def _purity_steps(prior: Prior, worthwhile: float, command: str, words: Wording) -> list[str]:
     """The question on which the answer turns, where it turns on how pure the top is."""
     assumed = prior.assumed
-    if assumed is None or assumed.purity > 0:
+    if assumed is None or assumed.purity > 0 or prior.audit is not None:
         return []
     by_purity = {purity: (low, high) for purity, low, high in assumed.sensitivity}
-    interval = by_purity.get(ASKED_PURITY)
-    if interval is None or interval[1] - interval[0] > worthwhile:
+    low, high = prior.alpha_ci or (0.0, 1.0)
+    interval = by_purity.get(ASKED_PURITY, (low, high))
+    narrows = interval[1] - interval[0] <= worthwhile
+    if not narrows and high - low <= (prior.alpha or 0):
         return []
     best = "lowest-scoring" if prior.labeled_class == "negative" else "best"
-    steps = [
-        f"are at least 3 in 10 of the unlabeled rows that score like your {best} labeled ones "
-        f"{prior.labeled_class}? Then {words.alpha} is in {show_interval(interval)}: add "
-        f"{option('purity')} {ASKED_PURITY:g}",
-        f"to find out, verify {ASKED_ROWS} of them: {command} {option('top')} {option('rows')} "
-        f"{ASKED_ROWS}",
-    ]
-    low, high = prior.alpha_ci or interval
+    rows = f"of the unlabeled rows that score like your {best} labeled ones"
+    steps = []
+    if narrows:
+        steps.append(
+            f"are at least 3 in 10 {rows} {prior.labeled_class}? Then {words.alpha} is in "
+            f"{show_interval(interval)}: add {option('purity')} {ASKED_PURITY:g}"
+        )
+    draw = command.replace("audit.tsv", "top.tsv")  # beside an audit of all rows
+    which = (
+        f"to find out, verify {ASKED_ROWS} of them" if narrows else f"verify {ASKED_ROWS} {rows}"
+    )
+    steps.append(f"{which}: {draw} {option('top')} {option('rows')} {ASKED_ROWS}")
     if prior.labeled_class == "positive" and low < RARE < high and not assumed.alpha_between:
         known = f"{option('alpha_between')} 0 {RARE:g}"
         steps.append(f"if positives are known to be rare, say so: {known}")

@@ -198,10 +198,12 @@ def _allowed_limits(
     kept: dict[str, Any] = {"representative": "checked" if is_checked else "assumed"}
     if beta_min <= lowest_beta < highest_beta:  # a β that is fixed needs no limit
         kept["beta_min"] = beta_min
-    if high <= alpha_max:
+    stated = estimation.settings.alpha_between or (0.0, 1.0)  # nothing beyond is possible
+    if high <= alpha_max <= stated[1]:
         kept |= {"alpha_min": 1 - alpha_max} if negatives else {"alpha_max": alpha_max}
     if not is_checked and not negatives:
-        pairs = tuple(pair for pair in limits_by_selection(sketch) if high <= pair[1])
+        limits_of = limits_by_selection(sketch)
+        pairs = tuple(pair for pair in limits_of if high <= pair[1] <= stated[1])
         kept["alpha_max_by_selection"] = pairs or None
     return kept, ()
 

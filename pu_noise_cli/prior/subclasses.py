@@ -34,7 +34,7 @@ MAX_ROWS = 5000  # of each table
 CLEAR = 0.3  # the density ratio from which an unlabeled row has full weight in clustering
 MAX_WEIGHT = 20.0  # of a labeled row, in medians
 NOISE_FACTOR = 4.0  # clusters labeled at less than so many times the rate of wrong labels are wrong
-# The belief that the regression below was fitted on
+# Close to the belief that the regression below was fitted on, which had another prior
 PURITY, POWER = 0.3, 1.0  # of the top, and of the likelihood
 CLEAN = Settings(beta=1.0)  # of a cluster: wrong labels have been set aside
 RATES = np.geomspace(0.003, 0.95, 60)  # common rates that are tried

@@ -23,7 +23,7 @@ MAX_LINE_BYTES = 1 << 26
 LABEL, DIRECTIONS = "label", "defaultdirection"
 SEPARATOR = b"\x1f"  # between proteins while a line is parsed: a character that no file has
 LABELS = {"1": "unlabeled", "-1": "labeled"}  # targets and decoys
-SET_NAMES = {LABELED: "decoys (Label -1)", UNLABELED: "targets (Label 1)"}
+PIN_SETS = {LABELED: "decoys (Label -1)", UNLABELED: "targets (Label 1)"}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

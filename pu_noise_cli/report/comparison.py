@@ -96,11 +96,11 @@ SCHEMA = pa.schema(
 SHARE = {"min": 0, "max": 1, "format": "{:,.3f}"}
 MULTIQC_HEADERS: dict[str, dict[str, Any]] = {
     "alpha": {"title": "α", "description": "Share of positives among the unlabeled rows"},
-    "alpha_low": {"title": "α low", "description": "Lower end of the 95 % interval of α"},
-    "alpha_high": {"title": "α high", "description": "Upper end of the 95 % interval of α"},
+    "alpha_low": {"title": "α low", "description": "Lower end of the 95% interval of α"},
+    "alpha_high": {"title": "α high", "description": "Upper end of the 95% interval of α"},
     "beta": {"title": "β", "description": "Share of the labeled rows that are what the labels say"},
-    "beta_low": {"title": "β low", "description": "Lower end of the 95 % interval of β"},
-    "beta_high": {"title": "β high", "description": "Upper end of the 95 % interval of β"},
+    "beta_low": {"title": "β low", "description": "Lower end of the 95% interval of β"},
+    "beta_high": {"title": "β high", "description": "Upper end of the 95% interval of β"},
     "auc": {"title": "AUC", "description": "Positives against negatives"},
     "warnings": {"title": "Warnings", "description": "Codes of what to be careful about"},
 }

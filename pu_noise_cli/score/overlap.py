@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from ..numerics import GOLDEN_RATIO, FloatArray, HashArray, IntArray, splitmix64
 from ..scale.engine import Engine, Job, RowsDone
+from ..tables.columns import NUMBER
 from ..tables.rows import LABELED, NO_ROWS, UNLABELED, Chunk, Rows, as_text
 from .sketch import MIN_ROWS
 
@@ -25,7 +26,6 @@ WHOLE = 0.9  # the least fraction of labeled rows to be found, without ids
 DISTINCT = 0.9  # the least fraction of labeled rows that are unlike all other labeled rows
 MOST = 2  # unlabeled rows for each labeled one; where more are alike, they are so by chance
 ROUNDED = 1 << 10  # steps between a number and twice as much that are told apart, if it is rounded
-NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 BLOCK = 16384  # texts hashed at once
 FACTOR = GOLDEN_RATIO  # of hashes of texts
 INVERSE = np.uint64(pow(int(FACTOR), -1, 1 << 64))
@@ -67,10 +67,8 @@ def find_overlap(rows: Rows, engine: Engine) -> Overlap:
         found = engine.gather(find, unlabeled, "overlap")
         if found is None or found.others < MIN_ROWS or found.alike < ALIKE * len(found.rows):
             continue
-        if key is ids:
-            return found
         each, first = np.unique(found.twins, return_index=True)
-        if len(each) >= WHOLE * len(distinct):
+        if key is ids or len(each) >= WHOLE * len(distinct):
             kept = np.sort(first)  # one row for each labeled one
             return Overlap(found.rows[kept], found.twins[kept])
     return NO_OVERLAP

@@ -96,7 +96,8 @@ class RowSample:
         if not keep.any():
             return
         batch = chunk.batch if keep.all() else chunk.batch.filter(pa.array(keep))
-        self.chunks.append(replace(chunk, batch=batch, sets=chunk.sets[keep]))
+        file_rows = None if chunk.file_rows is None else chunk.file_rows[keep]
+        self.chunks.append(replace(chunk, batch=batch, sets=chunk.sets[keep], file_rows=file_rows))
         self._rows.append(rows[keep])
         self._priority.append(priority[keep])
 
