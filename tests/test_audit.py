@@ -213,7 +213,7 @@ def test_the_width_is_told_beforehand(punoise, scores, prior, tmp_path):
     """By `audit` and, if it is worth it, by `estimate-prior` with the command to type."""
     out = ("--out", tmp_path / "a.csv")
     said = punoise("audit", "--scores", scores, "--prior", prior, "--labeled-rows", 12, *out).err
-    width, now = re.search(r"of alpha, .* ([\d.]+) after 100.*\(now ([\d.]+)\)", said).groups()
+    width, now = re.search(r"of alpha .* ([\d.]+) after 100.*\(now ([\d.]+)\)", said).groups()
     assert "interval of beta" in said
     low, high = json.loads(Path(prior).read_text())["alpha_ci"]
     assert float(now) == pytest.approx(100 * (high - low), abs=0.06)
@@ -451,7 +451,7 @@ def test_columns_of_the_tables_stand_beside_the_rows(punoise, frames, tables, tm
     assert "no column 'z'" in punoise(*audit, *tables, "--keep-columns", "z", expect=3).err
     assert "--keep-columns" in punoise(*audit, *tables, expect=2).err
     swapped = ("--labeled", tables[1], "--unlabeled", tables[1], "--keep-columns", "b")
-    assert "fewer" in punoise(*audit, *swapped, expect=3).err
+    assert "not as many as the scores" in punoise(*audit, *swapped, expect=3).err
     assert "'score'" in punoise(*audit, "--keep-columns", "score", expect=2).err
 
 

@@ -520,12 +520,12 @@ def test_the_same_table_twice_tells_nothing(punoise, tables, tmp_path):
     out = tmp_path / "results"
     punoise("run", *tables, *FAST, "--out-dir", out)
     assert (out / "report.html").exists()
-    said = punoise("run", *same, "--out-dir", out)
+    before = sorted(path.name for path in out.iterdir())
+    assert "so alpha cannot be estimated" in punoise("run", *same, "--out-dir", out, expect=4).err
+    assert sorted(path.name for path in out.iterdir()) == before, "nothing is lost"
+    punoise("run", *same, "--out-dir", out, "--on-failure", "write")
     assert json.loads((out / "prior.json").read_text())["alpha"] is None
-    files = {path.name for path in out.iterdir()}
-    assert files == {"model.punoise", "prior.json", "provenance.json", "scores.parquet"}
-    of_run = ("--scores", out / "scores.parquet", "--prior", out / "prior.json")
-    punoise("posterior", *of_run, "--out", tmp_path / "p.tsv", expect=4)
+    assert not (out / "report.html").exists()
 
 
 def test_labels_of_negatives_only_tell_nothing(punoise, tmp_path):

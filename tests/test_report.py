@@ -196,10 +196,10 @@ def with_alpha(prior: Prior, alpha: float, interval: tuple[float, float]) -> Pri
 
 
 def test_a_lower_end_that_is_next_to_nothing_is_shown_as_nothing():
-    prior = with_alpha(samples.prior(samples.sketch(), "all"), 0.1, (0.0049, 0.2))
+    prior = with_alpha(samples.prior(samples.sketch(), "all"), 0.1, (0.0004, 0.2))
     page = render(content_of(samples.sketch(), prior))
-    assert "0.0049" not in page.split("</main>")[0]
-    assert "0.49\u00a0%" not in page
+    assert "0.0004" not in page.split("</main>")[0]
+    assert "0.04%" not in page
     answer = section(page, "answer")
     assert "0% to 20.0%" in answer
     assert "between 0 and 200" in answer
