@@ -7,7 +7,7 @@ they would be positives that no sample of the rest has. Only hashes of the label
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -149,7 +149,8 @@ class FindRows:
             if count > self.most:
                 return None
             twins = self.twins[place[same]]
-            alike = self.nearly(chunk)[same] == self.features[twins] if len(same) else same
+            batch, sets = chunk.batch.take(pa.array(same)), chunk.sets[same]
+            alike = self.nearly(replace(chunk, batch=batch, sets=sets)) == self.features[twins]
             others = len(hashes) - len(same)
             found.append(Overlap(same + chunk.first_row, twins, others, int(alike.sum())))
             done(len(hashes))
