@@ -19,11 +19,11 @@ from ..tables.columns import NUMBER
 from ..tables.rows import LABELED, NO_ROWS, UNLABELED, Chunk, Rows, as_text
 from .sketch import MIN_ROWS
 
-MAX_COMPARED = 256  # features, without ids
-CHECKED = 8  # features that show whether equal ids mean the same row
-ALIKE = 0.5  # the least fraction of rows with equal ids that must have nearly the same features
-WHOLE = 0.9  # the least fraction of labeled rows to be found, without ids
+MAX_COMPARED = 256  # features that are compared
+FIRST = 2  # features that are compared first, if labeled rows differ in these
+CONFIRMED = 100  # rows, at least, that are compared in further features
 DISTINCT = 0.9  # the least fraction of labeled rows that are unlike all other labeled rows
+WHOLE = 0.9  # the least fraction of labeled rows to be found, without ids
 MOST = 2  # unlabeled rows for each labeled one; where more are alike, they are so by chance
 ROUNDED = 1 << 10  # steps between a number and twice as much that are told apart, if it is rounded
 BLOCK = 16384  # texts hashed at once
@@ -38,7 +38,6 @@ class Overlap:
     rows: IntArray  # (n,), in the unlabeled table, increasing
     twins: IntArray  # (n,), the same rows in the labeled table
     others: int = 0  # rows that are in the unlabeled table only
-    alike: int = 0  # of the rows in both tables, those with nearly the same features
 
 
 NO_OVERLAP = Overlap(NO_ROWS, NO_ROWS)
@@ -54,24 +53,59 @@ def find_overlap(rows: Rows, engine: Engine) -> Overlap:
     if rows.label_column is not None or rows.keys or not {LABELED, UNLABELED} <= {*rows.sets}:
         return NO_OVERLAP
     labeled, unlabeled = rows.only(LABELED), rows.only(UNLABELED)
-    numeric = _numeric(labeled)
-    ids, same = Key(rows.id_columns), Key(rows.features[:MAX_COMPARED], numeric)
-    nearly = Key(rows.features[:CHECKED], numeric, rounded=True)
-    keys = (ids, same) if ids.columns else (same,)
-    hashes = engine.gather(HashRows((*keys, nearly)), labeled, "labeled")
-    for key, own in zip(keys, hashes.T, strict=False):
-        distinct, first = np.unique(own, return_index=True)
-        if len(distinct) < max(DISTINCT * len(own), MIN_ROWS):
-            continue
-        find = FindRows(key, distinct, first, nearly, hashes[:, -1], MOST * len(own))
-        found = engine.gather(find, unlabeled, "overlap")
-        if found is None or found.others < MIN_ROWS or found.alike < ALIKE * len(found.rows):
-            continue
-        each, first = np.unique(found.twins, return_index=True)
-        if key is ids or len(each) >= WHOLE * len(distinct):
-            kept = np.sort(first)  # one row for each labeled one
-            return Overlap(found.rows[kept], found.twins[kept])
+    features, numeric = rows.features[:MAX_COMPARED], _numeric(labeled)
+    same, nearly = Key(features, numeric), Key(features, numeric, rounded=True)
+    ways = [_Way(Key(rows.id_columns), nearly, 0.5)] if rows.id_columns else []
+    ways += [_Way(Key(features[:FIRST], numeric), same, WHOLE, WHOLE), _Way(same, same, 0, WHOLE)]
+    for way in ways:
+        found = way.search(labeled, unlabeled, engine)
+        if found is not None:
+            return found
     return NO_OVERLAP
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A way to find rows: by one key, and confirmed by another."""
+
+    key: Key
+    further: Key
+    confirmed: float  # the least fraction of found rows that are alike by the further key
+    found: float = 0  # the least fraction of labeled rows to be found
+
+    def search(self, labeled: Rows, unlabeled: Rows, engine: Engine) -> Overlap | None:
+        """The overlap; None if it cannot be told this way."""
+        hashes, further = engine.gather(HashRows((self.key, self.further)), labeled, "labeled").T
+        distinct, places = np.unique(hashes, return_index=True)
+        if len(distinct) < max(DISTINCT * len(hashes), MIN_ROWS):
+            return None
+        find = FindRows(self.key, distinct, places, MOST * len(hashes))
+        found = engine.gather(find, unlabeled, "overlap")
+        if found is None or found.others < MIN_ROWS:
+            return None
+        each, kept = np.unique(found.twins, return_index=True)
+        if len(each) < self.found * len(distinct) or not len(each):
+            return NO_OVERLAP
+        if self._alike(unlabeled, found, further) < self.confirmed:
+            return None
+        if self.found:  # one row for each labeled one: others are alike by chance
+            kept.sort()
+            return Overlap(found.rows[kept], found.twins[kept])
+        return found
+
+    def _alike(self, rows: Rows, found: Overlap, hashes: HashArray) -> float:
+        """The fraction of the first found rows that their twins are like by the further key."""
+        seen, alike = 0, 0
+        for chunk in rows.chunks(self.further.columns):
+            ends = chunk.first_row, chunk.first_row + chunk.batch.num_rows
+            here = slice(*np.searchsorted(found.rows, ends))
+            places = found.rows[here] - chunk.first_row
+            batch, sets = chunk.batch.take(pa.array(places)), chunk.sets[places]
+            own = self.further(replace(chunk, batch=batch, sets=sets))
+            seen, alike = seen + len(own), alike + int((own == hashes[found.twins[here]]).sum())
+            if seen >= CONFIRMED:
+                break
+        return alike / max(seen, 1)
 
 
 def _numeric(rows: Rows) -> dict[str, bool]:
@@ -112,7 +146,8 @@ class HashRows:
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> HashArray:
         parts = [np.empty((0, len(self.keys)), np.uint64)]
-        for chunk in job.part.chunks(_columns(*self.keys)):
+        columns = dict.fromkeys(column for key in self.keys for column in key.columns)
+        for chunk in job.part.chunks(list(columns)):
             parts.append(np.column_stack([key(chunk) for key in self.keys]))
             done(chunk.batch.num_rows)
         return np.concatenate(parts)
@@ -122,10 +157,6 @@ class HashRows:
         return np.concatenate(results)
 
 
-def _columns(*keys: Key) -> list[str]:
-    return list(dict.fromkeys(column for key in keys for column in key.columns))
-
-
 @dataclass(frozen=True, eq=False)
 class FindRows:
     """The step that finds rows by their hashes; None if there are more than may be."""
@@ -133,24 +164,19 @@ class FindRows:
     key: Key
     hashes: HashArray  # (n,), increasing
     twins: IntArray  # (n,): the row of each
-    nearly: Key
-    features: HashArray  # by row: the hashes by this second key
     most: int
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> Overlap | None:
         found, count = list[Overlap | None]([NO_OVERLAP]), 0
-        for chunk in job.part.chunks(_columns(self.key, self.nearly)):
+        for chunk in job.part.chunks(self.key.columns):
             hashes = self.key(chunk)
             place = np.searchsorted(self.hashes, hashes).clip(max=len(self.hashes) - 1)
             same = np.flatnonzero(self.hashes[place] == hashes)
             count += len(same)
             if count > self.most:
                 return None
-            twins = self.twins[place[same]]
-            batch, sets = chunk.batch.take(pa.array(same)), chunk.sets[same]
-            alike = self.nearly(replace(chunk, batch=batch, sets=sets)) == self.features[twins]
             others = len(hashes) - len(same)
-            found.append(Overlap(same + chunk.first_row, twins, others, int(alike.sum())))
+            found.append(Overlap(same + chunk.first_row, self.twins[place[same]], others))
             done(len(hashes))
         return self.merge(found)
 
@@ -160,8 +186,8 @@ class FindRows:
         if len(parts) < len(results):
             return None
         rows, twins = ([getattr(part, name) for part in parts] for name in ("rows", "twins"))
-        others, alike = (sum(getattr(part, n) for part in parts) for n in ("others", "alike"))
-        return Overlap(np.concatenate(rows), np.concatenate(twins), others, alike)
+        others = sum(part.others for part in parts)
+        return Overlap(np.concatenate(rows), np.concatenate(twins), others)
 
 
 # ---- Hashes
