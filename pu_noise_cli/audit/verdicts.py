@@ -69,7 +69,9 @@ class Verified:
         tail = np.array([(1 - LEVEL) / 2])
         low, high = self._quantiles(0, 1, tail), self._quantiles(1, 0, 1 - tail)
         none, all_of_them = self.positive.sum() == 0, (self.positive == self.checked).all()
-        return (0.0 if none else float(low[0])), (1.0 if all_of_them else float(high[0]))
+        estimate = self.estimate()
+        least = 0.0 if none else float(low[0])
+        return min(least, estimate), max(1.0 if all_of_them else float(high[0]), estimate)
 
     def estimate(self) -> float:
         """The fraction of positives among all rows; 0 only if every row was verified."""

@@ -512,7 +512,7 @@ def matches(rng: Random, case: Case, folder: Path) -> None:
     for scan in range(rng.randint(90, 180)):
         correct = scan % 2 == 0
         for label in (1, -1):
-            x = round(float(numbers.normal() + 3 * (correct and label == 1)), 4)
+            x = float(numbers.normal() + 3 * (correct and label == 1))  # ties are broken by place
             number = scan % 20 if correct and label == 1 else 100 + 2 * scan + (label == 1)
             proteins = "\t".join(f"{'' if label == 1 else 'rev_'}P{number}_{j}" for j in range(2))
             values = f"s{scan}_{label}", label, scan, 500 + scan, x, f"K.{number}.R", proteins
