@@ -190,7 +190,11 @@ process.main()
 def stopped(number: int, step: str, *words: object) -> int:
     """The exit code of a command that gets a signal when it comes to a step."""
     command = [sys.executable, "-c", SLOW.replace("{step}", step), *map(str, words)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+
+    def heed() -> None:  # signals that are ignored at start stay ignored
+        signal.signal(number, signal.SIG_DFL)
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, preexec_fn=heed) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(number)
