@@ -323,7 +323,7 @@ def _open(name: str, table: TableLike, unused: Collection[str]) -> Table:
 def _noting(
     doubtful: DoubtfulRows, rows: Rows, scored: Iterable[tuple[Chunk, FloatArray]]
 ) -> Iterator[tuple[Chunk, FloatArray]]:
-    """Scored rows, on the way of which doubtful labels are noted."""
+    """Scored rows; doubtful labels are noted as they pass."""
     for chunk, scores in scored:
         doubtful.add(rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
         yield chunk, scores

@@ -277,7 +277,7 @@ class Audit:
 
     @property
     def verified(self) -> tuple[Verified | None, Verified | None, Verified | None]:
-        """The counts, without those of rows of which none has a verdict."""
+        """The counts of each kind of rows, None where no row has a verdict."""
         unlabeled, labeled, top = (
             counts if counts is not None and counts.checked.any() else None
             for counts in self.counts
