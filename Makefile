@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo example example-nextflow test test-all field lint reference torture test-slurm lint-galaxy lint-nextflow check clean
+.PHONY: demo example example-nextflow test test-all field lint reference man pages docs torture test-slurm lint-galaxy lint-nextflow check clean
 
 demo: $(VENV)/.punoise
 	$(BIN)/punoise simulate --out-dir demo --alpha 0.2 --beta 0.95
@@ -39,8 +39,18 @@ lint-galaxy: $(VENV)/.planemo
 lint-nextflow: $(VENV)/.nf-core $(VENV)/.nextflow $(VENV)/.installed
 	$(BIN)/python -m pytest tests/test_nextflow.py -k nf_core
 
-reference: $(VENV)/.punoise  # the tables of docs/reference.md
+reference: $(VENV)/.punoise  # the generated parts of docs/reference/
 	$(BIN)/python docs/make_reference.py
+
+man: $(VENV)/.punoise
+	$(BIN)/python docs/make_reference.py --man man
+
+pages: $(VENV)/.punoise  # the output that README.md and the guides show
+	$(BIN)/python docs/run_pages.py
+
+docs: $(VENV)/.mkdocs  # into site/; broken links are errors
+	$(BIN)/python docs/make_reference.py --check
+	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs/bin/mkdocs build --quiet --strict
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -67,6 +77,11 @@ $(VENV)/.planemo: $(VENV)/.installed  # pins much, so it has an environment of i
 	$(VENV)/planemo/bin/python -m pip install --quiet --disable-pip-version-check planemo
 	@touch $@
 
+$(VENV)/.mkdocs: $(VENV)/.punoise  # the same
+	$(PYTHON) -m venv $(VENV)/mkdocs
+	$(VENV)/mkdocs/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs-material>=9.6,<10'
+	@touch $@
+
 $(VENV)/.nf-core: $(VENV)/.punoise  # the same
 	$(PYTHON) -m venv $(VENV)/nf-core
 	$(VENV)/nf-core/bin/python -m pip install --quiet --disable-pip-version-check 'nf-core>=4.2,<5'
@@ -77,5 +92,5 @@ $(VENV)/.nextflow: nextflow_example/pom.xml nextflow_example/get_nextflow.sh | $
 	@touch $@
 
 clean:
-	rm -rf $(VENV) demo $(addprefix snakemake_example/,benchmarks inputs logs results .snakemake) \
+	rm -rf $(VENV) demo man site $(addprefix snakemake_example/,benchmarks inputs logs results .snakemake) \
 		$(addprefix nextflow_example/,results work .nextflow .nextflow.log*)

@@ -50,16 +50,23 @@ def simulate(
     search: str = "concatenated",
     decoys: str = "fair",
     matches: int = 50_000,
+    by_charge: bool = False,
 ) -> pd.DataFrame:
-    """The rows of a .pin file in the order of its spectra, with a column `truth` at the end."""
+    """The rows of a .pin file in the order of its spectra, with a column `truth` at the end.
+
+    With `by_charge`, the higher the charge the fewer spectra have a correct peptide, and the lower
+    its scores are.
+    """
     level = DIFFICULTIES[difficulty]
     spectra = matches if search == "concatenated" else matches // 2
     shared = _spectra(rng, spectra)
-    present = rng.random(spectra) < level.present
+    charge = shared["charge"].to_numpy() if by_charge else np.full(spectra, 2)
+    share = level.present * np.select([charge == 2, charge == 3], [1.0, 0.6], 0.25)
+    present = rng.random(spectra) < share
     kinds = {
         WRONG: _candidates(rng, shared, None, decoys if decoys == "entrapment" else "fair"),
         DECOY: _candidates(rng, shared, None, decoys if decoys == "shuffled" else "fair"),
-        CORRECT: _candidates(rng, shared, level, "fair"),
+        CORRECT: _candidates(rng, shared, level, "fair", 1 - 0.15 * (charge - 2)),
     }
     engine = {kind: _engine_score(rows) for kind, rows in kinds.items()}
     target_is_correct = present & (engine[CORRECT] > engine[WRONG])
@@ -89,11 +96,15 @@ def _spectra(rng: Rng, count: int) -> pd.DataFrame:
 
 
 def _candidates(
-    rng: Rng, spectra: pd.DataFrame, level: Difficulty | None, like: str
+    rng: Rng,
+    spectra: pd.DataFrame,
+    level: Difficulty | None,
+    like: str,
+    factor: np.ndarray | float = 1.0,
 ) -> dict[str, np.ndarray]:
     """Features of a candidate of each spectrum: correct ones of a level, or the best wrong ones."""
     n = len(spectra)
-    quality = np.zeros(n) if level is None else level.shift * rng.gamma(6, 1 / 6, n)
+    quality = np.zeros(n) if level is None else level.shift * factor * rng.gamma(6, 1 / 6, n)
     common = rng.normal(0, 0.6, n)  # what makes the scores of a match agree with each other
     reach = spectra["lnNumSP"].to_numpy() - 5  # the best of many wrong ones scores higher
     best = 0.25 * reach if level is None else 0.0

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from .notices import Notice
     from .numerics import FloatArray
     from .pipeline import Posteriors, ScoredRows
-    from .posterior.table import DoubtfulRows
+    from .posterior.candidates import ListedRows
+    from .posterior.table import PosteriorRows
     from .prior.document import Prior
     from .tables.reading import Table
     from .tables.rows import Chunk, Rows
@@ -50,7 +51,7 @@ class Estimated:
     document: Prior
     scored: ScoredRows
     posteriors: Posteriors
-    doubtful: DoubtfulRows
+    listed: ListedRows  # candidates, and labels to check
 
     @property
     def prior(self) -> dict[str, Any]:
@@ -123,7 +124,7 @@ class Estimated:
         with python_spelling(), threadpool_limits(1, user_api="blas"):
             made_of = pipeline.provenance(rows, trained, {}, {})
             found = self.posteriors
-            page = pipeline.sample_report(self.document, found, None, self.doubtful, made_of)
+            page = pipeline.sample_report(self.document, found, None, self.listed, made_of)
         write_text(str(file), page.html())
 
 
@@ -177,7 +178,6 @@ def estimate(
 
     from . import pipeline
     from .errors import python_spelling
-    from .posterior.table import DoubtfulRows
     from .scale.engine import Engine
 
     with python_spelling(), threadpool_limits(1, user_api="blas"):
@@ -198,8 +198,8 @@ def estimate(
         prior = pipeline.estimate(scored, _pick(pipeline.PriorSettings, options), engine)
         wanted = _pick(pipeline.Wanted, options)
         posteriors = pipeline.posteriors(scored, prior, wanted, engine, bounded=True)
-        doubtful = DoubtfulRows(label_sign=posteriors.calibration.label_sign)
-        chunks = _noting(doubtful, rows, trained.scorer.score_all(rows, threads))
+        counts = posteriors.step.no_rows(rows)
+        chunks = _counted(posteriors, counts, rows, trained.scorer.score_all(rows, threads))
         frames = dict(zip(opened, _frames(posteriors, rows, chunks), strict=True))
     for name in frames.keys() - {"labeled"}:
         frames[name] = frames[name].drop(columns="posterior_labeled")
@@ -211,7 +211,7 @@ def estimate(
         prior,
         scored,
         posteriors,
-        doubtful,
+        counts.listed,
     )
 
 
@@ -320,12 +320,15 @@ def _open(name: str, table: TableLike, unused: Collection[str]) -> Table:
     return table_in_memory(name, arrow)
 
 
-def _noting(
-    doubtful: DoubtfulRows, rows: Rows, scored: Iterable[tuple[Chunk, FloatArray]]
+def _counted(
+    posteriors: Posteriors,
+    counts: PosteriorRows,
+    rows: Rows,
+    scored: Iterable[tuple[Chunk, FloatArray]],
 ) -> Iterator[tuple[Chunk, FloatArray]]:
-    """Scored rows; doubtful labels are noted as they pass."""
+    """Scored rows, which are counted, and listed where they come first, as they pass."""
     for chunk, scores in scored:
-        doubtful.add(rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
+        posteriors.step.count(counts, rows, chunk, scores)
         yield chunk, scores
 
 

@@ -29,14 +29,10 @@ from .evidence.thresholds import GatherControls, Publication, Thresholds
 from .notices import Notice
 from .numerics import FloatArray
 from .posterior.calibration import Bounds, Calibration, GatherGroups, bounds, calibrate
+from .posterior.candidates import ListedRows
 from .posterior.groups import GroupPosteriors, Groups, WriteGroupPosteriors, check_by
 from .posterior.groups import estimate_groups as pool_groups
-from .posterior.table import (
-    Columns,
-    DoubtfulRows,
-    WritePosteriors,
-    posterior_columns,
-)
+from .posterior.table import Columns, WritePosteriors, bound_columns, posterior_columns
 from .prior.base import ESTIMATORS, Settings
 from .prior.document import Prior, shares_for, stated
 from .prior.estimation import (
@@ -48,12 +44,29 @@ from .prior.estimation import (
 )
 from .prior.multivariate import feature_samples
 from .proteomics.levels import PSMS, WriteMatchPosteriors, calibrate_matches, roll_up, write_levels
-from .proteomics.matches import COUNTING, Confidence, Matches, MatchTally, check_decoys, match_keys
-from .proteomics.pin import PIN_SETS, PinRoles
+from .proteomics.matches import (
+    COUNTING,
+    Confidence,
+    Matches,
+    MatchTally,
+    check_decoys,
+    check_method,
+    match_keys,
+    without_consequences,
+)
+from .proteomics.pin import (
+    DECOY_VALUES,
+    PIN_SETS,
+    TARGET_VALUES,
+    PinRoles,
+    is_pin,
+    run_name,
+)
 from .report.content import WORDING, sample_page
 from .report.page import Page
 from .scale.engine import Engine, check_sharded_target
 from .score.classifiers import CLASSIFIERS
+from .score.contributions import write_columns
 from .score.model import HonestScorer, StoredModel, save_model
 from .score.overlap import NO_OVERLAP, find_overlap
 from .score.scores import (
@@ -70,11 +83,14 @@ from .score.sketch import read_sketches as merge_sketch_files
 from .score.training import ScoreSettings as ScoreSettings
 from .score.training import Trained, survey_step
 from .score.training import train as train_model
+from .tables.dialect import Layout
 from .tables.files import document
 from .tables.reading import READERS, Table, open_table
 from .tables.rows import IGNORED, LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
+from .tables.spool import copy_text, is_text
 from .tables.writing import (
     DOCUMENTS,
+    LISTS,
     MANIFESTS,
     OUTPUTS,
     PROVENANCE,
@@ -116,6 +132,9 @@ class Inputs:
     negatives: str | Table | None = None
     table: str | Table | None = None  # of all rows, with a label column
     input_format: str | None = None
+    delimiter: str | None = None
+    decimal: str | None = None
+    sheet: str | None = None
     label_column: str | None = None
     labeled_value: Sequence[str] = ()
     negative_value: Sequence[str] = ()
@@ -160,12 +179,12 @@ def open_rows(inputs: Inputs) -> Rows:
         raise UsageError("give {} and {}, or {} and {}".format(*needed))
     if list(named.values()).count("-") > 1:
         raise UsageError("only one table can come from standard input")
+    layout = Layout(inputs.input_format, inputs.delimiter, inputs.decimal, inputs.sheet)
     tables = [
-        open_table(table, inputs.input_format) if isinstance(table, str) else table
-        for table in named.values()
+        open_table(table, layout) if isinstance(table, str) else table for table in named.values()
     ]
-    pin = [table for table in tables if table.shards[0].format.kind == "pin"]
-    if pin:
+    pin = [table for table in tables if is_pin(table)]
+    if pin and _roles_are_open(inputs, pin[0]):
         inputs = _complete_pin(inputs, pin[0])
     if inputs.table is not None and inputs.label_column is None:
         raise UsageError(
@@ -183,13 +202,20 @@ def open_rows(inputs: Inputs) -> Rows:
         label_values=label_values(inputs),
         keep=(*inputs.keep_columns, *(() if inputs.by is None else (inputs.by,))),
         keys=_keys(inputs, tables),
-        set_names=PIN_SETS if pin else None,
+        set_names=PIN_SETS if pin and inputs.table is not None else None,
         labeled_class="negative" if inputs.labeled_are == "negatives" else "positive",
+        file_key=run_name,
         wanted_by="features" if inputs.score_column is None else "score_column",
     )
     if inputs.by is not None:
         check_by(rows, inputs.by)
     return rows
+
+
+def _roles_are_open(inputs: Inputs, table: Table) -> bool:
+    """Whether the columns of a .pin file have their roles; in other formats options may differ."""
+    stated = inputs.label_column is not None or bool(inputs.spectrum_columns)
+    return table.shards[0].format.kind == "pin" or not (inputs.table is None or stated)
 
 
 def _complete_pin(inputs: Inputs, table: Table) -> Inputs:
@@ -206,10 +232,12 @@ def _complete_pin(inputs: Inputs, table: Table) -> Inputs:
     roles = PinRoles.from_table(table)
     named = {*inputs.features, *inputs.id_column, *inputs.keep_columns}
     not_features = [c for c in (roles.label, *roles.others) if c not in named]
+    if table.shards[0].format.kind != "pin":  # whose reader would know them
+        inputs = replace(inputs, labeled_value=DECOY_VALUES, unlabeled_value=TARGET_VALUES)
     return replace(
         inputs,
         labeled_are=inputs.labeled_are or "negatives",
-        label_column=inputs.label_column or (None if inputs.table is None else roles.label),
+        label_column=inputs.label_column or roles.label,
         id_column=inputs.id_column or (roles.id,),
         group_column=inputs.group_column or roles.scan,
         drop_columns=(*inputs.drop_columns, *not_features),
@@ -275,9 +303,13 @@ def train(
     rows: Rows, scoring: ScoreSettings, engine: Engine, keep_digests: bool = False
 ) -> Trained:
     """Train a classifier on the rows; keep the digests of their files if wanted."""
+    step = survey_step(rows, scoring, keep_digests)  # stops if there are too many columns
+    if any(is_text(shard) for table in rows.tables for shard in table.shards):
+        with engine.timed("read"), engine.progress.rows("read", None) as done:
+            copy_text(rows, scoring.categorical, done)
     overlap = NO_OVERLAP if scoring.count_overlap else find_overlap(rows, engine)
     rows, twins = replace(rows, overlap=overlap.rows), overlap.twins
-    survey = engine.gather_remote(survey_step(rows, scoring, keep_digests), rows, "sample")
+    survey = engine.gather_remote(step, rows, "sample")
     given = rows, survey, scoring, keep_digests, twins
     trained = engine.call("train", train_model, *given, watched=True)
     if keep_digests:
@@ -388,6 +420,8 @@ def estimate(
         return stated_prior(sketch, prior, seed=seed, learned=learned, **about)
     decoys = scored.matches is not None
     method, fixed = _method_settings(settings, decoys, sketch.labeled_class)
+    if decoys:
+        about["notices"] += check_method(method)
     if verdicts and method not in (DEFAULT_METHOD, "all"):
         raise UsageError(f"{option('verdicts')} needs {option('method')} auto or all")
     samples = None
@@ -399,7 +433,8 @@ def estimate(
         )
         if verdicts:
             estimation = revise(estimation, read_audits(verdicts, _scores_of(scored), sketch))
-        return conclude(estimation, **about)
+        prior = conclude(estimation, **about)
+    return prior if scored.matches is None else without_consequences(prior)
 
 
 def _scores_of(scored: ScoredRows) -> Rows:
@@ -539,20 +574,21 @@ def posteriors(
         fdr=wanted.fdr,
         further=further,
     )
+    beside = {} if limits is None else bound_columns(limits, wanted.target_alpha)
     if scored.matches is not None:
         settings = None
         if estimation is not None and estimation.alpha is None:
             _, settings = _method_settings(estimation, True, sketch.labeled_class)
         roll_ups = roll_up(scored.matches, calibration, prior, settings)
-        step = WriteMatchPosteriors.from_calibration(calibration, columns, roll_ups[PSMS])
+        step = WriteMatchPosteriors.from_calibration(calibration, columns, roll_ups[PSMS], beside)
     elif wanted.by is not None:
         groups = estimate_groups(scored, calibration, wanted.by, engine, wanted.groups)
         alpha = calibration.shares.alpha
         levels = None if graded is None else graded.group_levels(alpha, groups.priors(alpha))
         by_group = GroupPosteriors(groups, calibration, limits, levels, wanted.fdr)
-        step = WriteGroupPosteriors(sketch, columns, sign, by_group)
+        step = WriteGroupPosteriors(sketch, columns, sign, by_group, beside=beside)
     else:
-        step = WritePosteriors(sketch, columns, sign, by_score=by_score)
+        step = WritePosteriors(sketch, columns, sign, by_score=by_score, beside=beside)
     return Posteriors(
         calibration, columns, step, limits, thresholds, by_group, roll_ups, notices, negated
     )
@@ -663,7 +699,7 @@ def write_failure(settings: RunSettings, error: PunoiseError, out_dir: str) -> P
     prior = failed_prior_for(settings.prior, error)
     make_directory(out_dir)
     with staged(out_dir) as stage:
-        replaced = {*DOCUMENTS, *THRESHOLDS, *ROLLED_UP, *tables, *stage.earlier_files}
+        replaced = {*DOCUMENTS, *LISTS, *THRESHOLDS, *ROLLED_UP, *tables, *stage.earlier_files}
         replaced |= {*MANIFESTS} if settings.sharded else set()
         if left := sorted({*existing(stage.out_dir, OUTPUTS)} - replaced):
             prior = prior.with_remark(f"of an earlier run, not of this one: {', '.join(left)}")
@@ -684,6 +720,8 @@ def _run(settings: RunSettings, rows: Rows, engine: Engine, stage: Stage) -> Run
     if prior.alpha is None:  # then nothing can be said about the rows
         raise EstimationError(prior.reason)
     write_json(str(folder / "prior.json"), prior.to_json())
+    if trained.learned:
+        write_columns(trained.contributions, str(folder))
     made_of = provenance(rows, trained, settings.options, settings.execution)
     found, page = _write_posteriors(settings, scored, prior, made_of, engine, stage)
     widening = None if found.bounds is None else found.bounds.widening
@@ -711,6 +749,7 @@ def _write_posteriors(
     )
     out = f"{tables_dir}/posterior{suffix}"
     written = engine.write(found.step, _scores_of(scored), "posterior", out)
+    written.listed.write(str(folder))
     if found.roll_ups:
         engine.call("roll up", write_levels, scored.rows, found.roll_ups, str(folder))
     if found.by_group is not None:
@@ -724,7 +763,7 @@ def _write_posteriors(
         prior,
         found,
         settings.wanted.target_alpha,
-        written.doubtful,
+        written.listed,
         made_of,
         thresholds_first=settings.calibration is not None,
         command=audit_command(f"scores{suffix}", "prior.json"),
@@ -754,9 +793,14 @@ def _publication(
 
 
 def provenance(
-    rows: Rows, trained: Trained, options: Mapping[str, Any], execution: Mapping[str, Any]
+    rows: Rows,
+    trained: Trained | None,
+    options: Mapping[str, Any],
+    execution: Mapping[str, Any],
+    notices: Sequence[Notice] = (),
 ) -> Provenance:
-    """Where results come from: inputs, options, versions."""
+    """Where results come from: inputs, options, versions; without training, a model was given."""
+    counts = (None, None, None) if trained is None else trained.counts
     return Provenance(
         python_version=platform.python_version(),
         inputs=[
@@ -766,12 +810,12 @@ def provenance(
         ],
         options=dict(options),
         execution=dict(execution),
-        score_column=None if trained.learned else trained.columns[0].column,
-        n_labeled=trained.counts[LABELED],
-        n_unlabeled=trained.counts[UNLABELED],
-        n_negatives=trained.counts[NEGATIVE] or None,
-        columns=trained.columns,
-        warnings=list(trained.notices),
+        score_column=None if trained is None or trained.learned else trained.columns[0].column,
+        n_labeled=counts[LABELED],
+        n_unlabeled=counts[UNLABELED],
+        n_negatives=counts[NEGATIVE] or None,
+        columns=[] if trained is None else trained.columns,
+        warnings=list(notices or (() if trained is None else trained.notices)),
     )
 
 
@@ -782,7 +826,7 @@ def sample_report(
     prior: Prior,
     found: Posteriors,
     target_alpha: float | None,
-    doubtful: DoubtfulRows,
+    listed: ListedRows,
     made_of: Provenance | None,
     sources: Sequence[InputFile] = (),
     thresholds_first: bool = False,
@@ -795,7 +839,7 @@ def sample_report(
         found.columns,
         None if found.bounds is None else found.bounds.at(target_alpha),
         target_alpha=target_alpha,
-        doubtful=doubtful.kept,
+        listed=listed,
         provenance=made_of,
         sources=sources,
         thresholds=found.thresholds,

@@ -14,11 +14,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pyarrow as pa
 
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.notices import Notice
 from pu_noise_cli.posterior.calibration import Calibration, bounds, calibrate
-from pu_noise_cli.posterior.table import DoubtfulRow, posterior_columns
+from pu_noise_cli.posterior.candidates import FirstRows, ListedRows
+from pu_noise_cli.posterior.table import posterior_columns
 from pu_noise_cli.prior import document
 from pu_noise_cli.prior.base import Settings
 from pu_noise_cli.prior.document import Prior, shares_for
@@ -172,13 +174,24 @@ def content_of(found: Sketch, known: Prior, target_alpha: float | None = None, *
     )
 
 
+def listed(names: tuple[str, ...]) -> ListedRows:
+    """Candidates and labels to check with these ids, and as values of a column of such a name."""
+    texts = [name.encode("utf-8", "backslashreplace").decode() for name in names]
+    n = len(texts)
+    common = {"id": texts, "score": [0.1] * n}
+    bounds = {"posterior_low": [0.5] * n, "posterior_high": [1.0] * n}
+    candidates = {**common, "posterior": [0.9] * n, **bounds, "fdr": [0.1] * n, "kept": texts}
+    labels = {**common, "posterior_labeled": [0.25] * n, "kept": texts}
+    return ListedRows(*(FirstRows(pa.table(columns)) for columns in (candidates, labels)))
+
+
 def named_content(known: Prior, names: tuple[str, ...] = ("gene 1", "gene 2"), **more: Any) -> Page:
     """A report of `sketch()` in which ids, columns and files have these names."""
     files = {"provenance": provenance(names)} | more
     return content_of(
         sketch(),
         known,
-        doubtful=[DoubtfulRow(i, name, 0.1) for i, name in enumerate(names, start=1)],
+        listed=listed(names),
         sources=[InputFile("", name, "1e" * 32) for name in names],
         **files,
     )

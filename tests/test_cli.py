@@ -62,6 +62,7 @@ def test_three_commands_write_what_run_writes(form, punoise, tables, tmp_path):
         [
             *(f"scores.{form}", "prior.json", f"posterior.{form}", "model.punoise"),
             *("report.html", "provenance.json"),
+            *("candidates.tsv", "labels_to_check.tsv", "columns.tsv"),
         ]
     )
     validated(json.loads(prior.read_text()))
@@ -572,7 +573,7 @@ def test_shards_of_text_are_refused_before_any_work(punoise, tables, tmp_path):
     result = punoise("run", *tables, "--out-dir", tmp_path / "out", "--shards", expect=2)
     assert "Parquet" in result.err
     assert not (tmp_path / "out").exists()
-    assert "From Parquet files" in punoise("run", "--help").out.decode()
+    assert "With Parquet inputs" in punoise("run", "--help").out.decode()
 
 
 def test_a_run_that_fails_leaves_no_new_directory(punoise, tables, tmp_path):

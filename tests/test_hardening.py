@@ -113,7 +113,8 @@ def test_a_process_out_of_memory_does_not_exit_with_0(scores, tmp_path):
     command = [sys.executable, "-c", program, *words]
     done = subprocess.run(command, capture_output=True, env=env, timeout=60)
     # now and then Arrow takes an allocation for granted, and a signal ends the process
-    assert done.returncode == 5 or done.returncode < 0, done.stderr
+    ended_by_blas = done.returncode == 1 and b"OpenBLAS" in done.stderr
+    assert done.returncode == 5 or done.returncode < 0 or ended_by_blas, done.stderr
     if done.returncode == 5:
         assert b"out of memory" in done.stderr
     assert not (tmp_path / "p.json").exists()
@@ -741,11 +742,17 @@ def test_a_flipped_bit_in_parquet_is_noticed(results, punoise, tmp_path):
         assert "CRC" in result.err or "page" in result.err.lower()
 
 
-def test_utf32_is_called_so(punoise, tmp_path):
-    for encoding in ("utf-32", "utf-32-be", "utf-16"):
-        (tmp_path / "s.csv").write_bytes("\ufeffid,set,score\n".encode(encoding)[-400:])
-        result = punoise("estimate-prior", "--scores", tmp_path / "s.csv", expect=3)
-        assert f"the text is {encoding[:6].upper()}" in result.err
+@pytest.mark.parametrize("encoding", ["utf-32", "utf-32-be", "utf-16", "utf-16-be"])
+def test_text_in_utf16_and_utf32_is_read(encoding, punoise, tmp_path, scores):
+    text = Path(scores).read_text()
+    mark = "\ufeff" if encoding.endswith("be") else ""
+    (tmp_path / "s.tsv").write_bytes((mark + text).encode(encoding))
+    priors = [
+        punoise("estimate-prior", "--scores", file).out for file in (scores, tmp_path / "s.tsv")
+    ]
+    assert priors[0] == priors[1]
+    (tmp_path / "s.tsv").write_bytes((mark + text).encode(encoding)[:-1])
+    punoise("estimate-prior", "--scores", tmp_path / "s.tsv", expect=3)
 
 
 def test_very_many_columns_are_refused_early(punoise, tmp_path):

@@ -21,7 +21,7 @@ from pu_noise_cli.score.training import discriminating_features
 from pu_noise_cli.tables.reading import open_table
 
 HEADER = ["SpecId", "Label", "ScanNr", "ExpMass", "CalcMass", "xcorr", "deltaCn", "charge"]
-COLUMNS = ["PSMId", "score", "q-value", "posterior_error_prob", "peptide", "proteinIds"]
+COLUMNS = ["PSMId", "score", "q-value", "posterior_error_prob", "peptide", "file", "proteinIds"]
 
 
 def pin_lines(spectra: int = 1500, seed: int = 1) -> list[str]:
@@ -131,7 +131,7 @@ def ran(shared) -> tuple[Path, pd.DataFrame]:
 
     out = shared("psms", fill) / "out"
     lines = (out / "psms.tsv").read_text().splitlines()
-    psms = pd.DataFrame([line.split("\t", 5) for line in lines[1:]], columns=lines[0].split("\t"))
+    psms = pd.DataFrame([line.split("\t", 6) for line in lines[1:]], columns=lines[0].split("\t"))
     return out, psms.astype(dict.fromkeys(COLUMNS[1:4], float))
 
 
@@ -202,7 +202,7 @@ def test_the_commands_one_by_one_give_the_numbers_of_a_run(extension, ran, punoi
 
 def test_peptides_have_their_own_q_values(ran):
     out, psms = ran
-    lines = [line.split("\t", 5) for line in (out / "peptides.tsv").read_text().splitlines()]
+    lines = [line.split("\t", 6) for line in (out / "peptides.tsv").read_text().splitlines()]
     peptides = pd.DataFrame(lines[1:], columns=lines[0]).set_index("peptide")
     best = psms.sort_values("score").drop_duplicates("peptide", keep="last").set_index("peptide")
     assert sorted(peptides.index) == sorted(best.index)

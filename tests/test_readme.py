@@ -1,63 +1,199 @@
 """README and docs are true: commands run, and what they name exists; what exists is named."""
 
+from __future__ import annotations
+
 import re
 import runpy
 import shlex
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from conftest import COMMANDS as CLICK
 from conftest import options_of
+from standins import write_variants
 
 from pu_noise_cli import errors
+from pu_noise_cli.notices import kinds
 from pu_noise_cli.prior.base import ESTIMATORS
+from pu_noise_cli.prior.document import reference_rows
 from pu_noise_cli.score.classifiers import CLASSIFIERS
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+import run_pages  # noqa: E402
+
 README = (ROOT / "README.md").read_text()
-REFERENCE = (ROOT / "docs" / "reference.md").read_text()
-DOCS = {
-    path.name: path.read_text()
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"))
+REFERENCE = {path.name: path.read_text() for path in (ROOT / "docs" / "reference").glob("*.md")}
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text()
+    for path in (
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+        *sorted((ROOT / "docs").rglob("*.md")),
+    )
 }
-LARGE = (ROOT / "docs" / "large.md").read_text()  # goes on with the README's files
-COMMANDS = [
-    line
-    for block in re.findall(r"```sh\n(.*?)```", README + LARGE, re.DOTALL)
-    for line in block.splitlines()
-    if line.startswith("punoise ")
-]
+TUTORIALS = [name for name in PAGES if name.startswith("docs/tutorials/")]
+BANNED = ("is no ", "goes with", "of which", "those that")
+JUSTIFIED = (  # idioms that a native writer uses
+    *("there is no ", "is no longer", "is no estimate"),
+    "those that score like",  # an option's help, where a noun would be longer
+    "those that SCORES has",
+    "controls of which none",
+    "matches that is no `.pin` file",
+)
 
 
-def section(title: str) -> str:
-    return REFERENCE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+def flags(command: str) -> set[str]:
+    """Its options, without positional arguments."""
+    return {word for word in options_of(command) if word.startswith("-")}
 
 
-def test_every_command_of_the_readme_runs(punoise, tmp_path, monkeypatch):
+def prose(page: str) -> str:
+    """A page without its code."""
+    return re.sub(r"```.*?```|`[^`\n]*`|<!--.*?-->", " ", page, flags=re.DOTALL)
+
+
+class Reader:
+    """Somebody who types the commands of pages, each command once."""
+
+    def __init__(self, punoise, folder: Path) -> None:
+        self.punoise, self.folder, self.printed = punoise, folder, {}
+
+    def run(self, command: str) -> str:
+        if command not in self.printed:
+            words = shlex.split(command)
+            if words[0] == "punoise":
+                result = self.punoise(*words[1:])
+                self.printed[command] = result.out.decode() + result.err
+            else:
+                python = [sys.executable if word == "python" else word for word in words]
+                done = subprocess.run(
+                    python, cwd=self.folder, capture_output=True, text=True, check=True
+                )
+                self.printed[command] = done.stdout + done.stderr
+        return self.printed[command]
+
+    def read(self, page: str, plain: Callable[[str], list[str]]) -> None:
+        """Run all blocks; what the page shows is what they print, as far as `plain` keeps it."""
+        for block in run_pages.blocks(page):
+            printed = "".join(map(self.run, block.commands))
+            if block.shown is not None:
+                assert plain(run_pages.refreshed(block.shown, printed)) == plain(block.shown)
+
+
+def rounded(text: str) -> list[str]:
+    """Without the last digits, which processors differ in."""
+    text = re.sub(r"about [\d,]+", "about", text)
+    return re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.1f}", text).split()
+
+
+def test_the_guides_show_what_their_commands_print(full_training, punoise, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert len(COMMANDS) >= 12
-    for command in COMMANDS:
-        punoise(*shlex.split(command)[1:])
-    written = {path.name for path in (tmp_path / "results").iterdir()}
-    listed = set(re.findall(r"^\| (\S+) \| ", section("Files"), re.MULTILINE))
-    assert {name.split(".")[0] for name in written} <= {name.split(".")[0] for name in listed}
+    write_variants(tmp_path)
+    reader = Reader(punoise, tmp_path)
+    for name in run_pages.CHAIN:
+        reader.read(PAGES[name], rounded)
+    assert len(reader.printed) > 30
+    check_columns(tmp_path)
 
 
-@pytest.mark.parametrize("name", DOCS)
+def check_columns(folder: Path) -> None:
+    """The reference lists the files and columns that were written, and no others."""
+    page = REFERENCE["files.md"]
+    for title, files in {
+        "scores": ["scores.tsv", "new_scores.tsv"],
+        "posterior": ["posterior.tsv", "calls.tsv", "rare.tsv"],
+        "thresholds": ["thresholds.tsv"],
+        "groups": ["by_gene/groups.parquet"],
+        "audit": ["audit.tsv", "top.tsv"],
+        "summary": ["summary.tsv"],
+    }.items():
+        section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
+        listed = set(re.findall(r"`([a-z_]+)`", section))
+        for file in files:
+            path = folder / file
+            table = (
+                pd.read_parquet(path)
+                if path.suffix == ".parquet"
+                else pd.read_csv(path, sep="\t", nrows=2)
+            )
+            assert set(table.columns) <= listed | {"x1", "x2"}, file
+    written = {path.name.split(".")[0] for path in (folder / "results").iterdir()}
+    assert written <= set(re.findall(r"^(?:## |\| )([\w]+)", page, re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_every_command_of_a_tutorial_runs(name, full_training, punoise, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Reader(punoise, tmp_path).read(PAGES[name], rounded)
+
+
+@pytest.mark.parametrize("name", TUTORIALS)
+def test_every_number_of_a_tutorial_is_shown(name):
+    """Percentages and counts in the text are in an output, a table or a command of the page."""
+    page = PAGES[name]
+    numbers = r"\d+(?:\.\d+)?%|\d{1,3}(?:,\d{3})+"
+    text = re.sub(r"^\|.*$", "", prose(page), flags=re.MULTILINE)
+    blocks = "\n".join(
+        re.findall(r"```.*?```|^\|[^\n]*$|<!-- given:.*?-->", page, re.DOTALL | re.M)
+    )
+    shown = set(re.findall(numbers, blocks))
+    shown |= {f"{int(n):,}" for n in re.findall(r"\b\d{4,}\b", blocks)}
+    assert set(re.findall(numbers, text)) <= shown
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_every_option_and_link_exists(name):
     known = {"--version", "--help"}
     known |= {option for command in CLICK for option in options_of(command)}
-    ours = re.sub(r"`python [^`]*`", "", DOCS[name])  # scripts have options of their own
+    others = (
+        r"`?python [^`\n]*`?|`?pip [^`\n]*`?|<p class=\"stamp\">[^\n]*"  # have their own options
+    )
+    ours = re.sub(others, "", PAGES[name])
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", ours)) <= known
-    folder = ROOT if (ROOT / name).exists() else ROOT / "docs"
-    for link in re.findall(r"\]\(([^)#:]+)\)", DOCS[name]):
-        assert (folder / link).exists(), link
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", PAGES[name]):
+        target = (ROOT / name).parent / link
+        assert target.exists(), link
+
+
+def test_the_readme_is_short_and_has_no_link_that_breaks_on_pypi():
+    assert len(README.splitlines()) <= 130
+    links = re.findall(r"\]\(([^)]+)\)", README)
+    assert all(link.startswith(("https://", "#")) for link in links)
+    headings = re.findall(r"^#+ (.+)$", README, re.MULTILINE)
+    anchors = {"#" + re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in headings}
+    assert {link for link in links if link.startswith("#")} <= anchors
+    named = re.findall(r"`((?:docs|snakemake_example|nextflow_example|packaging)/[^`]*)`", README)
+    assert len(named) > 10
+    assert all((ROOT / path).exists() for path in named)
+
+
+def test_every_page_is_in_the_navigation():
+    named = set(re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    assert {f"docs/{page}" for page in named} == {n for n in PAGES if n.startswith("docs/")}
 
 
 def test_the_reference_is_up_to_date():
-    """Its tables of options, keys and warnings are made by docs/make_reference.py."""
-    made = runpy.run_path(str(ROOT / "docs" / "make_reference.py"))["updated"](REFERENCE)
-    assert made == REFERENCE, "run make reference"
+    """Its commands, options, keys and warnings are written by docs/make_reference.py."""
+    made = runpy.run_path(str(ROOT / "docs" / "make_reference.py"))
+    for name in made["PARTS"]:
+        assert made["updated"](name, REFERENCE[name]) == REFERENCE[name], "run make reference"
+
+
+def test_the_reference_is_complete():
+    """Every option, warning and key, each with a place of its own."""
+    commands = REFERENCE["commands.md"]
+    for name in CLICK:
+        section = commands.split(f"\n## punoise {name}\n")[1].split("\n## ")[0]
+        rows = "".join(re.findall(r"^\| `.*?` \|", section, re.MULTILINE))
+        listed = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", rows))
+        assert listed - {"-h"} == (flags(name) | {"--help"}) - {"-h"}, name
+    assert set(re.findall(r"^## (\S+)$", REFERENCE["warnings.md"], re.MULTILINE)) == set(kinds())
+    for key, _ in reference_rows():
+        assert f"| `{key}` |" in REFERENCE["files.md"]
 
 
 def test_the_reference_lists_every_exit_code():
@@ -66,29 +202,35 @@ def test_the_reference_lists_every_exit_code():
         for kind in vars(errors).values()
         if isinstance(kind, type) and issubclass(kind, errors.PunoiseError)
     }
-    listed = re.findall(r"^\| ([\d, ]+) \|", section("Exit codes"), re.MULTILINE)
-    assert {int(code) for codes in listed for code in codes.split(",")} == codes | {
-        0,
-        129,
-        130,
-        143,
-    }
+    listed = re.findall(r"^\| ([\d, ]+) \|", REFERENCE["exit-codes.md"], re.MULTILINE)
+    found = {int(code) for codes in listed for code in codes.split(",")}
+    assert found == codes | {0, 129, 130, 143}
 
 
-def test_the_readme_names_every_method_and_classifier():
+def test_man_pages_are_written_for_every_command(tmp_path):
+    runpy.run_path(str(ROOT / "docs" / "make_reference.py"))["write_man_pages"](tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"punoise.1", *(f"punoise-{name}.1" for name in CLICK)}
+    for name in CLICK:
+        page = (tmp_path / f"punoise-{name}.1").read_text().replace("\\-", "-")
+        assert all(flag in page for flag in flags(name))
+
+
+def test_every_method_and_classifier_is_explained():
+    page = PAGES["docs/choices.md"]
     for name in (*(n for n in ESTIMATORS if ":" not in n), *CLASSIFIERS):
-        assert f"`{name}`" in README, name
+        assert f"`{name}`" in page, name
 
 
-def test_the_readme_shows_what_run_prints(full_training, punoise, tmp_path, monkeypatch):
-    """The block after the first commands, but for the last digits, which processors differ in."""
-    monkeypatch.chdir(tmp_path)
-    simulate, run = COMMANDS[:2]
-    punoise(*shlex.split(simulate)[1:])
-    printed = punoise(*shlex.split(run)[1:]).err
-    (shown,) = re.findall(r"```\n(punoise: learned a score.*?)```", README, re.DOTALL)
-
-    def plain(text: str) -> str:
-        return re.sub(r"\d+\.\d+", lambda number: f"{float(number[0]):.2f}", text)
-
-    assert plain(printed).split() == plain(shown).split()
+def test_no_page_has_a_turn_that_reads_as_translated():
+    places = {**PAGES, **{f"help of {name}": CLICK[name].help or "" for name in CLICK}}
+    places["options"] = (ROOT / "pu_noise_cli" / "cli" / "options.toml").read_text()
+    places["warnings"] = (ROOT / "pu_noise_cli" / "notices.toml").read_text()
+    found = [
+        f"{name}: {match[0]}"
+        for name, text in places.items()
+        for turn in BANNED
+        for match in re.finditer(rf".{{0,25}}{turn}.{{0,25}}", " ".join(text.split()))
+        if not any(good.lower() in match[0].lower() for good in JUSTIFIED)
+    ]
+    assert found == []

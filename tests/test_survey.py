@@ -46,7 +46,7 @@ def tables(tmp_path: Path) -> Path:
 
 def options(folder: Path, unlabeled: str) -> list[object]:
     labeled = ["--labeled", folder / "l.parquet", "--negatives", folder / "n.parquet"]
-    return [*labeled, "--unlabeled", folder / unlabeled, *FAST]
+    return [*labeled, "--unlabeled", folder / unlabeled, "--categorical", "mixed", *FAST]
 
 
 @pytest.mark.parametrize("rows", [100, 1000, 10_000])

@@ -179,14 +179,14 @@ def test_an_error_names_the_shard_and_the_row_in_it(tmp_path):
 
 @pytest.mark.parametrize("numbers_first", [True, False])
 def test_a_column_of_numbers_and_text_is_a_category_in_any_order(numbers_first, tmp_path):
-    rows = [str(i % 3) for i in range(100_000)], ["x"] * 50_000
+    rows = [str(i % 3) for i in range(60_000)], ["x"] * 300_000
     values = [v for part in (rows if numbers_first else rows[::-1]) for v in part]
     (tmp_path / "t.csv").write_text("a\n" + "\n".join(values) + "\n")
     pq.write_table(pa.table({"a": values}), tmp_path / "t.parquet")
     for suffix in ("csv", "parquet"):
         names, matrix, _ = read(tmp_path / f"t.{suffix}")
         assert names == ["a=0", "a=1", "a=2", "a=x"]
-        assert matrix.sum(0).tolist() == [33334, 33333, 33333, 50000]
+        assert matrix.sum(0).tolist() == [20000, 20000, 20000, 300_000]
 
 
 def test_json_is_compressed_by_its_name_and_text_is_left_alone(tmp_path):
@@ -264,7 +264,7 @@ def test_compressed_output_is_reproducible(tmp_path):
     assert (tmp_path / "one.csv.gz").read_bytes() == (tmp_path / "two.csv.gz").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["t.dat", "t", "t.parquet.gz", "t.xlsx", "t.csv.bz2", "t.bgz"])
+@pytest.mark.parametrize("name", ["t.dat", "t", "t.parquet.gz", "t.docx", "t.csv.bz2", "t.bgz"])
 def test_unknown_formats_are_refused(name):
     with pytest.raises(PunoiseError, match="format"):
         Format.from_name(name)
@@ -309,7 +309,7 @@ def test_any_ids_survive_a_round_trip(tmp_path, ids, suffix):
     ("options", "said"),
     [
         (["--score-column", "REVEL"], "'REVEL'"),
-        (["--labeled-value", "pathogenic"], "0 labeled rows"),
+        (["--labeled-value", "pathogenic"], "its values are 'P' (30), 'B' (30)"),
         ([], "--labeled-value"),
     ],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import shlex
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..prior.document import TERMINAL, Part, Prior, Wording, advice
 from ..score.scores import score_chunks
 from ..score.sketch import Sketch
 from ..score.training import priorities
-from ..tables.reading import Batch, Table, open_table
+from ..tables.reading import Table, open_table
 from ..tables.rows import SEPARATOR, Chunk, Rows, as_text, shown
 from .verdicts import (
     PARTS,
@@ -55,7 +55,7 @@ def check_no_verdicts(name: str) -> None:
         return
     try:
         table = open_table(name)
-        chunks = map(_as_chunk, table.batches(["verdict"])) if "verdict" in table.columns else ()
+        chunks = _chunks(table, ["verdict"]) if "verdict" in table.columns else ()
         has_verdicts = any(any(map(str.strip, as_text(c, "verdict").to_pylist())) for c in chunks)
     except (InputError, UsageError):  # not a table, so not an audit
         return
@@ -312,7 +312,7 @@ def _read(name: str, ids: Sequence[str]) -> list[Verdict]:
         table.require(column, "an audit")
     names = [column for column in (*ids, *COLUMNS) if column in table.columns]
     verdicts: list[Verdict] = []
-    for chunk in map(_as_chunk, table.batches(names)):
+    for chunk in _chunks(table, names):
         columns = [as_text(chunk, column).to_pylist() for column in names]
         for i, values in enumerate(zip(*columns, strict=True)):
             row = dict(zip(names, map(str.strip, values), strict=True))
@@ -321,19 +321,18 @@ def _read(name: str, ids: Sequence[str]) -> list[Verdict]:
     return verdicts
 
 
-def _as_chunk(read: Batch) -> Chunk:
-    batch, file, first = read
-    return Chunk(batch, np.zeros(batch.num_rows, np.int8), 0, first, file, first)
+def _chunks(table: Table, columns: Sequence[str]) -> Iterator[Chunk]:
+    for batch, file, first in table.batches(columns):
+        sets = np.zeros(batch.num_rows, np.int8)
+        yield Chunk(batch, sets, 0, first, file, first, notation=table.notation)
 
 
 def _verdict(chunk: Chunk, i: int, row: dict[str, str]) -> Verdict:
     def number(column: str, low: float, high: float = 1e300) -> float:
-        try:
-            value = float(row[column])
-        except ValueError:
-            value = np.nan
+        value = chunk.notation.number(row[column])
         if not low <= value <= high:
-            raise chunk.error(column, f"has {shown(row[column])}", i)
+            remedy = "; did a spreadsheet change it? Format the column as text before filling it in"
+            raise chunk.error(column, f"has {shown(row[column])}", i, remedy)
         return value
 
     word, top = row["verdict"].lower(), row["stratum"].lower() == TOP

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @command("audit")
 def audit(options: Options, console: Console) -> None:
-    """Draw rows to verify by hand, for a precise estimate of alpha.
+    """Choose rows to verify by hand, to narrow the interval of alpha.
 
     Write yes or no into the column 'verdict' and leave it empty where unsure; keep all rows.
     'estimate-prior --verdicts' then gives alpha with an interval that assumes nothing but that the
@@ -100,13 +100,15 @@ def _with_columns(
 
 def _tables(options: Options, rows: Rows) -> Sequence[Table]:
     """The tables to take columns from; their rows are those of SCORES, in order."""
+    from ..tables.dialect import Layout
     from ..tables.reading import open_table
 
     by_set = (options.labeled, options.negatives, options.unlabeled)
+    layout = options.pick(Layout)
     if options.table is not None:
-        return [open_table(options.table, options.input_format)]
+        return [open_table(options.table, layout)]
     if not any(by_set):
         return rows.tables
     if options.labeled is None or options.unlabeled is None:
         raise UsageError("give both --labeled and --unlabeled, or --table")
-    return [open_table(name, options.input_format) for name in by_set if name is not None]
+    return [open_table(name, layout) for name in by_set if name is not None]

@@ -14,7 +14,7 @@ MONDO = re.compile(r"MONDO:\d{7}")
 
 @command("calibrate")
 def calibrate(options: Options, console: Console) -> None:
-    """From one predictor to its thresholds of PP3 and BP4.
+    """Calibrate a predictor: score thresholds for PP3 and BP4.
 
     The classes may both be known (--negatives), or only the positive one (--unlabeled). Writes
     thresholds.tsv, thresholds.json (a score calibration as MaveDB takes it, with the rows of known
@@ -52,20 +52,21 @@ def calibrate(options: Options, console: Console) -> None:
 
 @command("apply")
 def apply(options: Options, console: Console) -> None:
-    """The level of evidence of each row, and its points, by thresholds of a file or published ones.
+    """Give each row its level of evidence and points, by thresholds of your own or published ones.
 
     \b
     punoise apply --thresholds revel/thresholds.tsv --table new.tsv --score-column REVEL --out e.tsv
     punoise apply --thresholds pejaver2022:REVEL --table new.tsv --score-column REVEL --out e.tsv
     """
     from ..evidence.apply import LevelRanges, WriteEvidence
+    from ..tables.dialect import Layout
     from ..tables.reading import open_table
     from ..tables.rows import Rows
 
     ranges = LevelRanges.read(options.thresholds)
     step = WriteEvidence(ranges, options.score_column, options.add_points, options.na)
     rows = Rows.from_tables(
-        [open_table(options.table, options.input_format)],
+        [open_table(options.table, options.pick(Layout))],
         features=step.columns,
         id_columns=options.id_column,
         keep=options.keep_columns,

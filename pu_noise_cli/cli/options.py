@@ -8,6 +8,7 @@ import math
 import os
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import fields
@@ -18,16 +19,13 @@ import click
 from click.shell_completion import CompletionItem
 
 from ..errors import UsageError, option
+from .help import HEADINGS, Command
 from .process import Console
 
 if TYPE_CHECKING:
     from ..scale.engine import Engine
     from ..tables.rows import Rows
 
-HEADINGS = (
-    *("Input", "Output", "Columns", "Score", "Estimation", "Posterior", "Audit", "Simulation"),
-    *("Large tables", "General"),
-)
 KIND_HEADINGS = {"file": "Input", "files": "Input", "output": "Output", "names": "Columns"}
 Definition = Mapping[str, Any]  # an option's entry in options.toml
 Settings = TypeVar("Settings")
@@ -97,6 +95,15 @@ class Finite(click.FloatRange):
         return number
 
 
+class WholeNumber(click.IntRange):
+    """A whole number; its range is not worth the space in the help."""
+
+    name = "n"
+
+    def _describe_range(self) -> str:
+        return ""
+
+
 class RegistryChoice(click.Choice):  # type: ignore[type-arg]
     """A choice among registered names, loaded when first needed because that imports numpy."""
 
@@ -139,7 +146,7 @@ def _value_type(entry: Definition) -> dict[str, Any]:
         "range": {"type": Finite(0, 1), "nargs": 2, "metavar": "LOW HIGH"},
         "number": {"type": Finite(low, high)},
         "numbers": {"type": Finite(), "multiple": True},
-        "integer": {"type": click.IntRange(low, high)},
+        "integer": {"type": WholeNumber(low, high), "metavar": "N"},
     }
     return kinds[kind]
 
@@ -215,6 +222,24 @@ class Options:
         named = [v for n, v in self._passed().items() if self.definitions[n].get("kind") in kinds]
         return [file for value in named for file in ((value,) if isinstance(value, str) else value)]
 
+    @property
+    def data_out(self) -> str | None:
+        """The target of a document: by default standard output, unless that is a terminal."""
+        out: str | None = self.values["out"]
+        return "-" if out is None and not sys.stdout.isatty() else out
+
+    def check_data_out(self) -> None:
+        from ..tables.writing import check_target
+
+        if self.data_out is not None:
+            check_target(self.data_out)
+
+    def write_data(self, document: dict[str, Any]) -> None:
+        from ..tables.writing import write_json
+
+        if self.data_out is not None:
+            write_json(self.data_out, document)
+
     def engine(self, console: Console) -> AbstractContextManager[Engine]:
         """Who does the work: this process, or the Dask cluster that the user names."""
         from ..scale.engine import open_engine
@@ -270,18 +295,24 @@ def _spelled(name: str) -> str:
 # ---- Commands
 
 
-class Command(click.Command):
-    """A command whose help lists its options under headings, required ones first."""
+class OnceEach(Command):
+    """A command whose options can be given once each, except those that take several values."""
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        records: dict[str, list[tuple[str, str]]] = {}
-        for parameter in sorted(self.get_params(ctx), key=lambda p: not p.required):
-            if (record := parameter.get_help_record(ctx)) is not None:
-                records.setdefault(getattr(parameter, "heading", HEADINGS[-1]), []).append(record)
-        for heading in HEADINGS:
-            if heading in records:
-                with formatter.section(heading):
-                    formatter.write_dl(records[heading])
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; click would take the last of several values."""
+        if not ctx.resilient_parsing:
+            _, _, order = self.make_parser(ctx).parse_args(list(args))
+            for parameter, count in Counter(order).items():
+                if count > 1 and not _may_repeat(parameter):
+                    raise UsageError(f"{parameter.opts[-1]} is given {count} times; give it once")
+        return super().parse_args(ctx, args)
+
+
+def _may_repeat(parameter: click.Parameter) -> bool:
+    """Whether a parameter takes several values, or is a flag that says the same again."""
+    if parameter.nargs == -1 or getattr(parameter, "multiple", False):
+        return True
+    return getattr(parameter, "is_flag", False) and not parameter.secondary_opts
 
 
 def command(name: str) -> Callable[[Callable[[Options, Console], None]], click.Command]:
@@ -292,12 +323,18 @@ def command(name: str) -> Callable[[Callable[[Options, Console], None]], click.C
             options = Options(name, values)
             options.check()
             _start_arrow(options.threads)
-            options.check_files()
             strict = values.get("strict", False)
-            function(options, Console(options.quiet, options.verbose, strict))
+            console = Console(options.quiet, options.verbose, strict)
+            console.relay_messages()
+            options.check_files()
+            function(options, console)
+            for file in options.files("output"):
+                if file != "-":
+                    console.say(f"wrote  {file}")
 
         parameters = [_parameter(n, entry) for n, entry in definitions(name).items()]
-        return Command(name, callback=call, params=parameters, help=function.__doc__)
+        short = _document()["short"].get(name, "").split()
+        return OnceEach(name, callback=call, params=parameters, help=function.__doc__, short=short)
 
     return decorate
 

@@ -12,14 +12,17 @@ from .process import Console
 if TYPE_CHECKING:
     from ..notices import Notice
     from ..pipeline import ScoredRows
+    from ..posterior.performance import Figures
     from ..prior.document import Prior
     from ..scale.engine import Engine
     from ..tables.rows import Rows
 
+CALLED = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5)  # fractions of rows that the summary calls
+
 
 @command("posterior")
 def posterior(options: Options, console: Console) -> None:
-    """For each row the probability that it is positive.
+    """Compute each row's probability of being positive.
 
     \b
     punoise posterior --scores scores.tsv --prior prior.json --out posterior.tsv
@@ -117,10 +120,9 @@ def _reference(options: Options, rows: Rows, engine: Engine) -> ScoredRows:
 
 @command("performance")
 def performance(options: Options, console: Console) -> None:
-    """How well the score separates positives from negatives.
+    """Estimate precision, recall and AUC without knowing the true classes.
 
-    Precision, recall and the like on the population of the unlabeled rows, though none of their
-    classes is known, with 95% intervals.
+    All measures describe the population of the unlabeled rows and come with 95% intervals.
 
     \b
     punoise performance --scores scores.tsv --prior prior.json --threshold 0.5 --out perf.json
@@ -130,18 +132,38 @@ def performance(options: Options, console: Console) -> None:
     from .. import pipeline
     from ..posterior.performance import figures
     from ..score.scores import open_scores
-    from ..tables.writing import check_table_target, check_target, is_json, write_json, write_table
+    from ..tables.writing import check_table_target, is_json, write_table
 
-    (check_target if is_json(options.out) else check_table_target)(options.out)
+    as_table = options.out is not None and not is_json(options.out)
+    check_table_target(options.out) if as_table else options.check_data_out()
     with options.engine(console) as engine:
         scored, prior, notices = _read(options, open_scores(options.scores), engine)
     calibration = pipeline.calibrate_scores(scored, prior)
     measured = figures(calibration, options.threshold, options.seed)
-    if is_json(options.out):
-        write_json(options.out, measured.to_json())
-    else:
+    if as_table:
         arrays = [pa.array(values, from_pandas=True) for values in measured.columns.values()]
         write_table(options.out, pa.RecordBatch.from_arrays(arrays, list(measured.columns)))
+    else:
+        options.write_data(measured.to_json())
     low, high = measured.auc_ci
     console.say(f"AUC    {measured.auc:.4f} [{low:.4f}, {high:.4f}]  positives against negatives")
+    if options.data_out is None:
+        _print_thresholds(measured, console)
     console.conclude((*notices, *calibration.notices))
+
+
+def _print_thresholds(measured: Figures, console: Console) -> None:
+    """Precision and recall at a few thresholds; the file has them all."""
+    import numpy as np
+
+    from ..prior.document import percent
+
+    columns = measured.columns
+    console.say("score      called  precision                recall")
+    for row in np.unique([abs(columns["called"] - wanted).argmin() for wanted in CALLED])[::-1]:
+        threshold, called = columns["threshold"][row], percent(columns["called"][row])
+        precision, recall = (
+            "{} [{}, {}]".format(*(percent(columns[name + e][row]) for e in ("", "_low", "_high")))
+            for name in ("precision", "recall")
+        )
+        console.say(f"{threshold:<9.4g}  {called:>6}  {precision:<23}  {recall}")

@@ -24,9 +24,9 @@ def estimate_prior(options: Options, console: Console) -> None:
     punoise estimate-prior --scores scores.tsv --by gene --groups-out genes.tsv --out prior.json
     """
     from .. import pipeline
-    from ..tables.writing import check_table_target, check_target, write_json
+    from ..tables.writing import check_table_target
 
-    check_target(options.out)
+    options.check_data_out()
     if options.groups_out is not None:
         check_table_target(options.groups_out)
     if options.negatives is not None and (options.unlabeled, options.table) == (None, None):
@@ -44,21 +44,19 @@ def estimate_prior(options: Options, console: Console) -> None:
             raise
         console.say(f"punoise: warning: no estimate: {error}")
         prior = pipeline.failed_prior_for(settings, error)
-        write_json(options.out, prior.to_json())
+        options.write_data(prior.to_json())
         console.check_strict(prior.notices)
         return
-    write_json(options.out, prior.to_json())
+    options.write_data(prior.to_json())
     console.print_prior(prior, scored.sketch)
     if prior.alpha is not None and scored.matches is None:
-        scores, out = options.scores or "SCORES", "PRIOR" if options.out == "-" else options.out
+        scores, out = options.scores or "SCORES", options.out or "PRIOR"
         console.print_next(prior, pipeline.calibrate_scores(scored, prior), scores, out)
     if options.by is not None and groups is None:
         console.say("punoise: no groups without alpha")
     if groups is not None:
         groups.write(options.groups_out)
         console.print_groups(groups)
-    if console.on_terminal and options.out != "-":
-        console.say(f"files  {options.out}")
     console.check_strict(prior.notices)
 
 
@@ -94,7 +92,7 @@ def _read(options: Options, engine: Engine, console: Console) -> ScoredRows:
 
 @command("sketch")
 def sketch(options: Options, console: Console) -> None:
-    """Condense scores into a small file that can be merged.
+    """Summarize scores in a small, mergeable file.
 
     It is all that estimate-prior and the calibration of posterior need. Sketches of the parts of a
     table, merged in any order, give exactly the sketch of the whole.
@@ -115,7 +113,7 @@ def sketch(options: Options, console: Console) -> None:
 
 @command("merge-sketches")
 def merge_sketches(options: Options, console: Console) -> None:
-    """Merge the sketches of parts into the sketch of all rows.
+    """Merge the sketches of several files.
 
     \b
     punoise merge-sketches sketches/*.sketch --out all.sketch

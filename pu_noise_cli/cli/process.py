@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
+import logging
 import os
 import signal
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -26,6 +26,7 @@ from ..errors import (
     printable,
 )
 from ..notices import Notice, kinds
+from .help import Commands
 
 if TYPE_CHECKING:
     from click._termui_impl import ProgressBar
@@ -41,29 +42,17 @@ if TYPE_CHECKING:
     from ..score.training import Trained
 
 
-COMMANDS = {  # in the order of use, with the modules that hold them
-    "run": "run",
-    "transform": "score",
-    "estimate-prior": "prior",
-    "posterior": "posterior",
-    "performance": "posterior",
-    "audit": "audit",
-    "calibrate": "evidence",
-    "apply": "evidence",
-    "report": "report",
-    "summarize": "report",
-    "score": "score",
-    "train": "score",
-    "sketch": "prior",
-    "merge-sketches": "prior",
-    "simulate": "simulate",
-    "schema": "simulate",
-}
 # that end the process; not every platform has them all, and batch systems send any of them
 SIGNALS = (
     *("SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"),
     *("SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM", "SIGVTALRM"),
 )
+STYLES: dict[str, dict[str, Any]] = {  # of lines that begin so, on a terminal
+    "punoise: warning:": {"fg": "yellow"},
+    "alpha ": {"bold": True},
+    "beta ": {"bold": True},
+    "next ": {"fg": "cyan"},
+}
 DISCARD: Callable[[Any], None] = deque[Any](maxlen=0).append  # for progress nobody sees
 BLAS_VARIABLES = (
     *("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"),
@@ -71,23 +60,10 @@ BLAS_VARIABLES = (
 )
 
 
-class Commands(click.Group):
-    """Commands in the order of use, each imported when it is needed."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"{__package__}.{COMMANDS[name]}")
-        command: click.Command = getattr(module, name.replace("-", "_"))
-        return command
-
-
 @click.group(
-    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=Commands, context_settings={"help_option_names": ["--help"], "max_content_width": 100}
 )
+@click.help_option("-h", "--help")
 @click.version_option(__version__, message="%(version)s")
 def cli() -> None:
     """Class priors and posteriors from noisy positives and unlabeled rows.
@@ -156,8 +132,15 @@ def exit_code(command: Callable[[], object]) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    _print(f"punoise: error: {printable(' '.join(message.split()))}")
+    _print(f"punoise: {colored('error', fg='red')}: {printable(' '.join(message.split()))}")
     return code
+
+
+def colored(text: str, **style: Any) -> str:
+    """Text with color, unless the user wants none; click removes it where there is no terminal."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return click.style(text, **style)
 
 
 def _print(text: str) -> None:
@@ -177,9 +160,14 @@ class Console:
     strict: bool = False
 
     def say(self, text: str) -> None:
-        if not self.quiet:
-            with contextlib.suppress(OSError):  # the results matter more than a full disk here
-                click.echo(printable(text), err=True)
+        if self.quiet:
+            return
+        text = printable(text)
+        for prefix, style in STYLES.items():
+            if text.startswith(prefix):
+                text = colored(prefix, **style) + text.removeprefix(prefix)
+        with contextlib.suppress(OSError):  # the results matter more than a full disk here
+            click.echo(text, err=True)
 
     def detail(self, text: str) -> None:
         if self.verbose:
@@ -202,6 +190,14 @@ class Console:
         notices = tuple(notices)
         self.warn(notices)
         self.check_strict(notices)
+
+    def relay_messages(self) -> None:
+        """Say what the package logs, such as the delimiter that a file turned out to have."""
+        handler = logging.Handler()
+        handler.emit = lambda record: self.say(f"punoise: {record.getMessage()}")  # type: ignore[method-assign]
+        logger = logging.getLogger("punoise")
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(logging.INFO)
 
     @property
     def on_terminal(self) -> bool:
@@ -253,11 +249,14 @@ class Console:
 
     def print_trained(self, trained: Trained) -> None:
         """How the score came about."""
-        columns = [column.name for column in trained.model.encoding.columns]
+        from ..tables.kinds import described
+
+        columns = trained.model.encoding.columns
         if trained.learned:
-            self.say(f"punoise: learned a score from {len(columns)} columns")
+            kinds = described(Counter(column.kind for column in columns))
+            self.say(f"punoise: learned a score from {len(columns)} columns ({kinds})")
         else:
-            self.say(f"punoise: column {columns[0]!r} is used as the score")
+            self.say(f"punoise: column {columns[0].name!r} is used as the score")
 
     def print_prior(self, prior: Prior, sketch: Sketch) -> None:
         """The warnings and the answer; on a terminal also what the scores look like."""

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @command("report")
 def report(options: Options, console: Console) -> None:
-    """One HTML file with the answer and the charts behind it.
+    """Write an HTML report, or compare samples.
 
-    With several priors it compares the samples.
+    With --scores, the report of one sample. With several priors, a comparison of the samples.
 
     \b
     punoise report --scores scores.tsv --prior prior.json --out report.html
@@ -64,9 +64,8 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> tuple[Page, tu
     """The report of one sample, from its files."""
     from .. import pipeline
     from ..audit.design import audit_command
-    from ..posterior.table import DoubtfulRows
     from ..prior.document import read_prior
-    from ..score.scores import open_scores, score_chunks
+    from ..score.scores import open_scores
     from ..tables.files import read_document
     from ..tables.writing import InputFile, Provenance, check_same_run
 
@@ -80,9 +79,7 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> tuple[Page, tu
     scored = pipeline.read_scores(open_scores(options.scores), engine)
     found = pipeline.posteriors(scored, prior, wanted, engine, bounded=True)
     assert scored.rows is not None
-    doubtful = DoubtfulRows(label_sign=found.calibration.label_sign)
-    for chunk, values in score_chunks(scored.rows, scored.rows.id_columns):
-        doubtful.add(scored.rows.ids(chunk), values, chunk.labeled, chunk.first_row)
+    listed = engine.gather(found.step, scored.rows, "posterior").listed
     shards = scored.rows.tables[0].shards
     sources = [InputFile("", shard.name, shard.sha256()) for shard in shards]
     documents = [name for name in (prior_file, options.provenance) if name is not None]
@@ -91,7 +88,7 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> tuple[Page, tu
     command = audit_command(
         *(os.path.basename(name.rstrip("/")) for name in (options.scores, prior_file))
     )
-    page = pipeline.sample_report(prior, found, target, doubtful, made_of, sources, command=command)
+    page = pipeline.sample_report(prior, found, target, listed, made_of, sources, command=command)
     return page, found.notices
 
 
@@ -139,7 +136,7 @@ def _digested(name: str) -> InputFile:
 
 @command("summarize")
 def summarize(options: Options, console: Console) -> None:
-    """One table of the priors of many samples.
+    """Gather the results of many samples in one table.
 
     A sample whose estimation failed (--on-failure write) is listed with the reason.
 

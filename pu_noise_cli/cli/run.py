@@ -17,12 +17,14 @@ ACCEPTED = 0.01  # q-value up to which the summary counts matches
 
 @command("run")
 def run(options: Options, console: Console) -> None:
-    """Scores, prior, posteriors and report in one go.
+    """Run the whole analysis: scores, alpha and beta, posteriors, report.
 
     Writes scores, prior.json, posterior, model.punoise, report.html and provenance.json into DIR,
-    with --evidence also thresholds.tsv and thresholds.json, with --by also groups, and for a search
-    with decoys also psms.tsv and peptides.tsv. Files of an earlier run are replaced together after
-    all steps succeed, except shards, which are written in place. Other files there stay.
+    and for spreadsheets candidates.tsv (the most likely positives), labels_to_check.tsv and, if a
+    score was learned, columns.tsv; with --evidence also thresholds.tsv and thresholds.json, with
+    --by also groups, and for a search with decoys also psms.tsv and peptides.tsv. Files of an
+    earlier run are replaced together after all steps succeed, except shards, which are written in
+    place. Other files there stay.
 
     \b
     punoise run --labeled labeled.csv --unlabeled unlabeled.csv --out-dir results
@@ -68,6 +70,8 @@ def print_run(result: RunResult, out_dir: str, console: Console) -> None:
         console.say(f"calls  {likely} unlabeled rows have a posterior of at least 0.5")
     for name, level in found.roll_ups.items():
         console.say(f"{name:<5}  {level.accepted(ACCEPTED)} at a q-value of at most {ACCEPTED}")
+    if found.roll_ups:
+        console.say("next   'punoise matches' does this for many runs, with q-values of each")
     if found.thresholds is not None:
         console.print_thresholds(found.thresholds)
     if found.by_group is not None:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from ..errors import InputError, UsageError, option
 from .options import Options, command
 from .process import Console
 
-if TYPE_CHECKING:
-    pass
-
 
 @command("transform")
 def transform(options: Options, console: Console) -> None:
-    """Score each row: how much it looks like a labeled one.
+    """Learn a score that separates labeled from unlabeled rows.
 
-    The score is that of a classifier of labeled against unlabeled rows. No row is scored by a model
-    that was trained on it or on its group.
+    No row is scored by a model that was trained on it or on its group.
 
     \b
     punoise transform --labeled labeled.csv --unlabeled unlabeled.csv --out scores.tsv
@@ -44,7 +39,7 @@ def transform(options: Options, console: Console) -> None:
 
 @command("train")
 def train(options: Options, console: Console) -> None:
-    """Train a model only, to score files one by one.
+    """Train a model for scoring files separately.
 
     The model knows the rows it was trained on: 'score --set' gives each file the scores that
     'transform' would have given its rows.
@@ -88,6 +83,7 @@ def score(options: Options, console: Console) -> None:
     from ..scale.engine import is_sharded
     from ..score.model import load_model
     from ..score.scores import WriteScores, write_training_scores
+    from ..tables.dialect import Layout
     from ..tables.files import read_bytes
     from ..tables.reading import open_table
     from ..tables.rows import SETS, Rows
@@ -101,7 +97,7 @@ def score(options: Options, console: Console) -> None:
         raise UsageError(f"{names} write one table: 'transform' writes shards")
     elif scorer is None:
         raise UsageError(f"{options.model}: does not know its training rows; use one of 'train'")
-    table = open_table(options.table, options.input_format)
+    table = open_table(options.table, options.pick(Layout))
     pin = [PinRoles.from_table(table).id] if table.shards[0].format.kind == "pin" else []
     features = [column.name for column in stored.model.encoding.columns]
     rows = Rows.from_tables(

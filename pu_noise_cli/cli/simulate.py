@@ -8,7 +8,7 @@ from .process import Console
 
 @command("simulate")
 def simulate(options: Options, console: Console) -> None:
-    """Simulate tables with a known answer.
+    """Simulate tables with known alpha and beta.
 
     Writes labeled.csv, unlabeled.csv and truth.csv, and negatives.csv if any are asked for.
 
@@ -30,6 +30,7 @@ def simulate(options: Options, console: Console) -> None:
         options.n_negatives,
     )
     write_simulation(drawn, options.out_dir)
+    console.say(f"wrote  the tables to {options.out_dir}")
 
 
 @command("schema")

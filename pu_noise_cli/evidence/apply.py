@@ -191,7 +191,14 @@ def _table_rows(table: Table) -> list[dict[str, Any]]:
         rows += batch.to_pylist()
         if len(rows) > MAX_LEVELS:
             raise InputError(f"{table.name}: at most {MAX_LEVELS} levels can be applied")
-    return [{name: None if row[name] in ("", None) else row[name] for name in row} for row in rows]
+
+    def value(row: Mapping[str, Any], name: str) -> Any:
+        cell = row[name]
+        if name != "level" and isinstance(cell, str) and cell:
+            return table.notation.number(cell)
+        return None if cell in ("", None) else cell
+
+    return [{name: value(row, name) for name in row} for row in rows]
 
 
 # ---- EVIDENCE

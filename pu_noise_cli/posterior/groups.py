@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -214,6 +214,9 @@ class Groups:
         return cls(by, tuple(names[i] for i in order), rows, shares)
 
 
+MIN_MANY, MAX_LOOKED_AT = 50, 1000  # different values
+
+
 def check_by(rows: Rows, by: str) -> None:
     """Stop, before any work is done, if rows cannot be grouped by a column."""
     if rows.keys:
@@ -224,6 +227,23 @@ def check_by(rows: Rows, by: str) -> None:
         raise UsageError(f"{option('by')} {by}: this column has the labels or the score")
     if by not in rows.carried:
         raise UsageError(f"{option('by')} {by}: this column is one that punoise writes itself")
+    for chunk in rows.chunks([by]):
+        _check_groups(chunk, by)
+        break
+
+
+def _check_groups(chunk: Chunk, by: str) -> None:
+    """Raise an input error if the first rows show that a column does not name groups."""
+    names = pc.unique(group_text(chunk, by)).to_pylist()
+    numbers = np.array([chunk.notation.number(name) for name in names[:MAX_LOOKED_AT]])
+    if len(names) < MIN_MANY or np.isnan(numbers).mean() > 0.1:
+        return
+    what = f"{chunk.file}: {option('by')} {by}: {len(names)} different values in the first"
+    what = f"{what} {chunk.batch.num_rows} rows, nearly all of them numbers"
+    if (numbers != np.rint(numbers)).mean() > 0.5 and len(names) > chunk.batch.num_rows / 10:
+        raise InputError(f"{what}: is this a measurement? Cut it into ranges to group by it")
+    if len(names) == chunk.batch.num_rows:
+        raise InputError(f"{what}: is this an id ({option('id_column')})? Groups have many rows")
 
 
 def estimate_groups(
@@ -360,9 +380,6 @@ class WriteGroupPosteriors(WritePosteriors):
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
-    def read_again(self, rows: Rows) -> Sequence[str]:
-        return (*rows.id_columns, self.by_group.groups.by)
-
     def arrays(self, names: Sequence[str], chunk: Chunk, scores: FloatArray) -> list[pa.Array]:
         columns, rows = self._columns(chunk, scores), np.arange(len(scores))
         arrays, levels = [], self.by_group.levels
@@ -373,8 +390,15 @@ class WriteGroupPosteriors(WritePosteriors):
             arrays.append(take_known(values, places, known_rows(name, chunk, scores)))
         return arrays
 
-    def count(self, counts: PosteriorRows, rows: Rows, chunk: Chunk, scores: FloatArray) -> None:
-        super().count(counts, rows, chunk, scores)
+    def count(
+        self,
+        counts: PosteriorRows,
+        rows: Rows,
+        chunk: Chunk,
+        scores: FloatArray,
+        known: Mapping[str, pa.Array] | None = None,
+    ) -> None:
+        super().count(counts, rows, chunk, scores, known)
         levels = self.by_group.levels
         if self.by_group.fdr is None and levels is None:
             return

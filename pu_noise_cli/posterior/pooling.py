@@ -1,9 +1,11 @@
 """The fraction of positives of each of many groups, by partial pooling.
 
-All groups share f1 and f0, up to a shift of all scores of a group. Their fractions come from one
-Beta distribution and their shifts from one normal distribution, both unknown. Estimates average
-over these distributions, weighted by the likelihood of the counts: a group of 20 rows borrows from
-all others, a group of 2,000 hardly does.
+All groups share f1 and f0, up to a shift of all scores of a group and a contrast, by which its
+positives score higher and its negatives lower still. Fractions come from one Beta distribution,
+shifts and contrasts from normal distributions, all unknown. Estimates average over these
+distributions, weighted by the likelihood of the counts: a group of 20 rows borrows from all others,
+a group of 2,000 hardly does. Where groups have contrasts, scores alone do not show whether a group
+has many positives or high-scoring negatives: its fraction is uncertain, and leans on the others'.
 
 Groups are compared with the whole, not with f1 and f0 as such: the whole is estimated as if it were
 a group, and a group has the difference. So a misfit of f1 and f0 is not taken for a difference of
@@ -15,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 
 import numpy as np
 
@@ -25,12 +28,21 @@ from .calibration import Calibration, class_densities, scale_to_mean
 
 MAX_BINS = 64
 MAX_LOG_LR = 7.0  # bins do not distinguish log likelihood ratios beyond it
-LOGITS = np.linspace(-9, 6, 121)  # of the fraction of positives of a group
-SHIFTS = np.linspace(-1, 1, 17)  # of a group, on the scale on which all scores are standard normal
+LOGITS = np.linspace(-9, 6, 61)  # of the fraction of positives of a group
+# shifts of the scores of a group, on the scale on which all scores are standard normal
+SHIFTS = np.linspace(-1.2, 1.2, 13)
+CONTRASTS = np.linspace(-0.6, 0.6, 7)  # further ones, up for positives and down for negatives
 FARTHEST = 8.0  # from 0, on that scale, that any score is
-SPREADS = (0.0, 0.08, 0.15, 0.3, 0.5)  # standard deviations of the shifts
+# standard deviations, over groups, of shifts and contrasts
+SPREADS = tuple(product((0.0, 0.1, 0.2, 0.35, 0.5), (0.0, 0.12, 0.25)))
+# the fraction of a group's shift by which posteriors move: mostly negatives show it, and positives
+# follow them in part only (benchmarks/README.md)
+FOLLOWED = 0.5
+LEAST_WITHIN = 0.3  # the least fraction of the variance of scores that is within groups
+# both of each of the moves that a group's scores may have made
+SHIFT, CONTRAST = (grid.ravel() for grid in np.meshgrid(SHIFTS, CONTRASTS, indexing="ij"))
 UNLIKE = 1e-6  # the probability that a group is unlike all others
-FITTED = 2000  # groups, at most, from which the distributions of fractions and shifts are learned
+FITTED = 1000  # groups, at most, from which the distributions of fractions and shifts are learned
 NEGLIGIBLE = 1e-3  # a weight, relative to the largest
 DIGITS = 9  # of differences: sums of equal numbers in another order differ beyond them
 AT_ONCE = 256  # groups; limits the memory
@@ -69,35 +81,53 @@ class Bins:
         left = np.maximum(right - 1, 0)
         return np.where(to - position[left] < position[right] - to, left, right)
 
-    def shifted(self, masses: FloatArray | IntArray) -> FloatArray:
-        """The masses of the bins after each of SHIFTS, shape (shifts, bins), from the cells'."""
+    def moved_masses(self, masses: FloatArray, by: FloatArray, between: float) -> FloatArray:
+        """The masses of the bins within a group after each shift, shape (shifts, bins).
+
+        The masses of the cells are of all groups, so that part of their variance, `between`, is of
+        the shifts of groups.
+        """
         below = np.concatenate([[0.0], np.cumsum(masses[:-1]) / masses.sum(), [1.0]])
         at = np.concatenate([[-FARTHEST], self.end[:-1], [FARTHEST]])
-        ends = self.end[self.first[1:] - 1]
-        cumulated = np.interp(ends - SHIFTS[:, None], at, below)
-        return np.diff(cumulated, prepend=0.0, append=1.0, axis=1).clip(SMALLEST)
+        mean = float(np.average(self.position, weights=masses))
+        variance = float(np.average((self.position - mean) ** 2, weights=masses))
+        narrow = np.sqrt(max(1 - between / max(variance, SMALLEST), LEAST_WITHIN))
+        ends = self.end[self.first[1:] - 1] - mean
+        cumulated = np.interp(mean + (ends - by[:, None]) / narrow, at, below)
+        masses = np.diff(cumulated, prepend=0.0, append=1.0, axis=1)
+        return np.asarray(masses.clip(SMALLEST))
 
 
 @dataclass(frozen=True, eq=False)
 class _Model:
-    """The log-probability of a row of each bin, given α, β, f1 and f0 of all rows."""
+    """The log-probability of a row of each bin, given α, β, f1 and f0 of all rows, and a spread."""
 
-    by_fraction: FloatArray  # (bins, fractions * shifts): of an unlabeled row
-    by_shift: FloatArray  # (sets, bins, shifts): of a row of the other sets
+    by_fraction: FloatArray  # (bins, fractions * moves): of an unlabeled row
+    by_move: FloatArray  # (sets, bins, moves): of a row of the other sets
+    moves: FloatArray  # (moves,): their probabilities
 
     @classmethod
-    def from_calibration(cls, calibration: Calibration, bins: Bins) -> _Model:
-        f1, f0 = map(bins.shifted, class_densities(calibration))
-        fraction, sketch = expit(LOGITS)[:, None], calibration.sketch
-        mixed = f1.T[:, None, :] * fraction + f0.T[:, None, :] * (1 - fraction)
-        others = np.zeros((3, f1.shape[1], len(SHIFTS)))
-        others[LABELED] = np.log(bins.shifted(sketch.labeled)).T
-        if sketch.n_negative:
-            others[NEGATIVE] = np.log(bins.shifted(sketch.negative)).T
-        return cls(np.log(mixed).reshape(len(mixed), -1), others)
+    def from_calibration(
+        cls, calibration: Calibration, bins: Bins, shift: float, contrast: float
+    ) -> _Model:
+        """The model in which shifts and contrasts of groups have these standard deviations."""
+        between, densities = shift**2 + contrast**2, class_densities(calibration)
+        f1, f0 = (
+            bins.moved_masses(density, by, between).T
+            for density, by in zip(densities, (SHIFT + CONTRAST, SHIFT - CONTRAST), strict=True)
+        )
+        fraction, beta = expit(LOGITS)[:, None], calibration.shares.beta
+        mixed = f1[:, None, :] * fraction + f0[:, None, :] * (1 - fraction)
+        others = np.zeros((3, *f1.shape))
+        others[LABELED] = np.log(beta * f1 + (1 - beta) * f0)
+        others[NEGATIVE] = np.log(f0)
+        square = (SHIFT / max(shift, SMALLEST)) ** 2 + (CONTRAST / max(contrast, SMALLEST)) ** 2
+        moves = np.exp(-0.5 * square)
+        moves = moves / moves.sum() * (1 - UNLIKE) + UNLIKE / len(moves)
+        return cls(np.log(mixed).reshape(len(mixed), -1), others, moves)
 
-    def likelihoods(self, counts: IntArray) -> FloatArray:
-        """Likelihoods of the counts of groups, divided by the largest of each group.
+    def likelihoods(self, counts: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Likelihoods of the counts of groups, over the largest of each, and its logarithm.
 
         Parameters
         ----------
@@ -105,12 +135,13 @@ class _Model:
 
         Returns
         -------
-        shape (groups, fractions, shifts)
+        shapes (groups, fractions, moves) and (groups,)
         """
         logs = (counts[:, UNLABELED] @ self.by_fraction).reshape(len(counts), len(LOGITS), -1)
         for code in (LABELED, NEGATIVE):
-            logs += (counts[:, code] @ self.by_shift[code])[:, None, :]
-        return np.exp(logs - logs.max((1, 2), keepdims=True))
+            logs += (counts[:, code] @ self.by_move[code])[:, None, :]
+        largest = logs.max((1, 2), keepdims=True)
+        return np.exp(logs - largest), largest.ravel()
 
 
 @cache
@@ -120,7 +151,7 @@ def _fraction_priors() -> FloatArray:
     All have one mode. If 0 could be the likeliest fraction of all, groups that are nearly alike
     would pass for f0 itself, without positives.
     """
-    logits, sizes = np.meshgrid(np.linspace(-6, 4, 41), 2.0 ** np.arange(-1, 12.1, 0.5))
+    logits, sizes = np.meshgrid(np.linspace(-6, 4, 21), 2.0 ** np.arange(-1, 12.1))
     mean, size = expit(logits.ravel()), sizes.ravel()
     log_p, log_rest = -np.log1p(np.exp(-LOGITS)), -np.log1p(np.exp(LOGITS))
     first, second = np.maximum(mean * size, 1.0), np.maximum((1 - mean) * size, 1.0)
@@ -129,42 +160,33 @@ def _fraction_priors() -> FloatArray:
     return np.asarray(chance / chance.sum(0) * (1 - UNLIKE) + UNLIKE / len(LOGITS))
 
 
-@cache
-def _shift_priors() -> FloatArray:
-    """Normal distributions of the shift on SHIFTS, shape (spreads, shifts)."""
-    spread = np.maximum(SPREADS, SMALLEST)[:, None]
-    chance = np.exp(-0.5 * (SHIFTS / spread) ** 2)
-    return np.asarray(chance / chance.sum(1, keepdims=True) * (1 - UNLIKE) + UNLIKE / len(SHIFTS))
-
-
-Prior = tuple[FloatArray, FloatArray, FloatArray]
-
-
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """The priors of fractions and shifts, weighted by the counts of groups."""
+    """The spreads and the priors of fractions, weighted by the counts of groups."""
 
-    # for each spread: shifts (shifts,), priors of the fraction (fractions, n), their weights (n,)
-    likely: list[Prior]
+    # for each spread: the model, priors of the fraction (fractions, n), their weights (n,)
+    likely: list[tuple[_Model, FloatArray, FloatArray]]
 
     @classmethod
-    def from_counts(cls, model: _Model, counts: IntArray) -> _Fit:
-        log_weights = np.zeros((len(SPREADS), _fraction_priors().shape[1]))
-        for some in _blocks(len(counts)):
-            likelihood = model.likelihoods(counts[some])
-            for i, shifts in enumerate(_shift_priors()):
-                log_weights[i] += np.log((likelihood @ shifts) @ _fraction_priors()).sum(0)
+    def from_counts(cls, calibration: Calibration, bins: Bins, counts: IntArray) -> _Fit:
+        priors = _fraction_priors()
+        models = [_Model.from_calibration(calibration, bins, *spread) for spread in SPREADS]
+        log_weights = np.zeros((len(models), priors.shape[1]))
+        for model, logs in zip(models, log_weights, strict=True):
+            for some in _blocks(len(counts)):
+                likelihood, largest = model.likelihoods(counts[some])
+                logs += np.log((likelihood @ model.moves) @ priors).sum(0) + largest.sum()
         weights = np.exp(log_weights - log_weights.max())
         weights /= weights.sum()
         enough = weights >= NEGLIGIBLE * weights.max()
         likely = [
-            (shifts, _fraction_priors()[:, keep], weight[keep])
-            for shifts, weight, keep in zip(_shift_priors(), weights, enough, strict=True)
+            (model, priors[:, keep], weight[keep])
+            for model, weight, keep in zip(models, weights, enough, strict=True)
             if keep.any()
         ]
         return cls(likely)
 
-    def differences(self, model: _Model, counts: IntArray) -> FloatArray:
+    def differences(self, counts: IntArray) -> FloatArray:
         """How groups differ from the last one, shape (3, groups - 1).
 
         The difference of the log-odds of the mean fractions, the variance of a group's log-odds,
@@ -172,20 +194,21 @@ class _Fit:
         """
         parts = []
         for some in _blocks(len(counts)):
-            joint = self._joint(model.likelihoods(counts[some]))
+            joint = self._joint(counts[some])
             chance = joint.sum(2)
             variance = chance @ LOGITS**2 - (chance @ LOGITS) ** 2
-            parts.append([logit(chance @ expit(LOGITS)), variance, joint.sum(1) @ SHIFTS])
+            parts.append([logit(chance @ expit(LOGITS)), variance, joint.sum(1) @ SHIFT])
         log_odds, variance, shift = np.concatenate(parts, axis=1)
         return np.array([log_odds - log_odds[-1], variance, shift - shift[-1]])[:, :-1]
 
-    def _joint(self, likelihood: FloatArray) -> FloatArray:
-        """The joint posterior of fractions and shifts, shape as the likelihood's."""
-        chance = np.zeros_like(likelihood)
-        for shifts, priors, weights in self.likely:
-            by_fraction = likelihood @ shifts
+    def _joint(self, counts: IntArray) -> FloatArray:
+        """The joint posterior of fractions and moves, shape (groups, fractions, moves)."""
+        chance = np.zeros((len(counts), len(LOGITS), len(SHIFT)))
+        for model, priors, weights in self.likely:
+            likelihood, _ = model.likelihoods(counts)
+            by_fraction = likelihood @ model.moves
             prior = (weights / (by_fraction @ priors)) @ priors.T
-            chance += likelihood * prior[:, :, None] * shifts
+            chance += likelihood * prior[:, :, None] * model.moves
         return np.asarray(chance / chance.sum((1, 2), keepdims=True))
 
 
@@ -198,7 +221,7 @@ class PooledShares:
     alpha_high: FloatArray
     log_odds: FloatArray  # of a row, beyond those of a row of the whole with the same score
     log_odds_error: FloatArray  # the standard error
-    shift: FloatArray  # of the scores against the whole's, on the scale of Bins.position
+    shift: FloatArray  # of posteriors against the whole's, on the scale of Bins.position
 
 
 def pool(calibration: Calibration, bins: Bins, counts: IntArray) -> PooledShares:
@@ -215,8 +238,8 @@ def pool(calibration: Calibration, bins: Bins, counts: IntArray) -> PooledShares
     learn = counts[1:]
     learn = learn[:: -(-len(learn) // FITTED)] if len(learn) else learn
     every = np.concatenate([counts, counts.sum(0, keepdims=True)])
-    model = _Model.from_calibration(calibration, bins)
-    log_odds, variance, shift = _Fit.from_counts(model, learn).differences(model, every)
+    log_odds, variance, shift = _Fit.from_counts(calibration, bins, learn).differences(every)
+    shift *= FOLLOWED
     unlabeled = counts[:, UNLABELED]
     share = unlabeled.sum(1) / unlabeled.sum()
     # a group is part of the whole that it is compared with

@@ -1,11 +1,11 @@
-"""POSTERIOR: its columns, the step that writes them, and the labels to check first."""
+"""POSTERIOR: its columns, and the step that writes them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from ..errors import EstimationError
 from ..numerics import BoolArray, FloatArray, IntArray
 from ..scale.engine import Job, RowsDone
-from ..score.scores import job_writer, score_chunks, scores_batch, scores_schema
+from ..score.scores import job_writer, key_fields, score_chunks, scores_batch, scores_schema
 from ..score.sketch import Sketch, has_gaps
 from ..tables.rows import Chunk, Rows
 from .calibration import Bounds, Calibration, shift_prior
+from .candidates import CANDIDATE_COLUMNS, LABEL_COLUMNS, FirstRows, ListedRows
 
 LABELED_ONLY = ("posterior_labeled",)  # columns that are null on unlabeled rows
 TARGET_ALPHA = "target_alpha"  # names the population that the posteriors are for
-DOUBTFUL_ROWS = 50
 
 Columns = dict[str, NDArray[Any]]  # by cell of the sketch, each of shape (cells,)
 
@@ -63,7 +63,7 @@ def posterior_columns(
     if target_alpha is not None:
         columns[TARGET_ALPHA] = np.full(len(p), target_alpha)
     if bounds is not None:
-        columns["posterior_low"], columns["posterior_high"] = bounds.at(target_alpha)
+        columns |= bound_columns(bounds, target_alpha)
     columns |= further or {}
     if fdr is not None:
         columns["call"] = rate <= fdr
@@ -73,52 +73,9 @@ def posterior_columns(
     return columns
 
 
-@dataclass(frozen=True)
-class DoubtfulRow:
-    """A labeled row whose score contradicts its label."""
-
-    row: int  # in SCORES, from 1
-    id: str
-    score: float
-
-
-class DoubtfulRows:
-    """The labeled rows whose labels are least likely right, gathered in one pass.
-
-    These are the rows with the lowest scores or, if labels are of negatives, the highest. Of equal
-    scores the earlier row comes first.
-    """
-
-    def __init__(self, size: int = DOUBTFUL_ROWS, label_sign: float = 1.0) -> None:
-        self.sign = label_sign
-        self.size = size
-        self.kept: list[DoubtfulRow] = []
-
-    def add(
-        self, ids: pa.Array, scores: FloatArray, labeled: NDArray[np.bool_], first_row: int
-    ) -> None:
-        """Look at rows, all arrays of shape (n,); the first is at `first_row`, from 0."""
-        candidates, ranked = np.flatnonzero(labeled & ~np.isnan(scores)), self.sign * scores
-        if len(self.kept) == self.size:
-            candidates = candidates[ranked[candidates] < self.sign * self.kept[-1].score]
-        lowest = candidates[np.argsort(ranked[candidates], kind="stable")[: self.size]]
-        new = [
-            DoubtfulRow(first_row + int(i) + 1, str(ids[int(i)].as_py()), float(scores[i]))
-            for i in lowest
-        ]
-        self._keep(new)
-
-    def _keep(self, new: Sequence[DoubtfulRow]) -> None:
-        merged = sorted([*self.kept, *new], key=lambda row: (self.sign * row.score, row.row))
-        self.kept = merged[: self.size]
-
-    @classmethod
-    def merge(cls, parts: Sequence[DoubtfulRows]) -> DoubtfulRows:
-        """The most doubtful rows of all parts."""
-        merged = cls(max(part.size for part in parts), parts[0].sign)
-        for part in parts:
-            merged._keep(part.kept)
-        return merged
+def bound_columns(bounds: Bounds, target_alpha: float | None = None) -> Columns:
+    """The columns of bounds on the posterior."""
+    return dict(zip(("posterior_low", "posterior_high"), bounds.at(target_alpha), strict=True))
 
 
 @dataclass
@@ -126,19 +83,17 @@ class PosteriorRows:
     """Counts of the rows whose posteriors were written."""
 
     unlabeled: IntArray  # (cells,)
-    doubtful: DoubtfulRows
+    listed: ListedRows
     missing: int = 0  # rows without a score
     reached: Counter[str] = field(default_factory=Counter)  # unlabeled rows by call or evidence
 
-    def add(self, rows: Rows, chunk: Chunk, scores: FloatArray, cells: IntArray) -> None:
+    def add(self, chunk: Chunk, scores: FloatArray, cells: IntArray) -> None:
         """Count the rows of a chunk with their scores and cells, both of shape (n,)."""
         counted = cells if chunk.unlabeled.all() else cells[chunk.unlabeled]
         if has_gaps(scores):
             self.missing += int(np.isnan(scores).sum())
             counted = cells[chunk.unlabeled & ~np.isnan(scores)]
         self.unlabeled[:] += np.bincount(counted, minlength=len(self.unlabeled))
-        if chunk.labeled.any():
-            self.doubtful.add(rows.ids(chunk), scores, chunk.labeled, chunk.first_row)
 
 
 @dataclass(frozen=True)
@@ -152,6 +107,8 @@ class WritePosteriors:
     by_score: Mapping[str, Callable[[FloatArray], NDArray[Any]]] = field(
         default_factory=dict, kw_only=True
     )
+    # columns of candidates that POSTERIOR does not have, by cell
+    beside: Columns = field(default_factory=dict, kw_only=True)
 
     def digest(self, rows: Rows) -> str:
         """A digest of everything that a posterior depends on but the values of the rows."""
@@ -162,28 +119,28 @@ class WritePosteriors:
         return digest.hexdigest()
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> PosteriorRows:
-        with_set = job.part.label_column is not None
-        doubtful = DoubtfulRows(label_sign=self.label_sign)
-        counts = PosteriorRows(np.zeros(len(self.sketch.edges), np.int64), doubtful)
+        rows, with_set = job.part, job.part.label_column is not None
+        counts = self.no_rows(rows)
+        names = [name for name in self.columns if with_set or name not in LABELED_ONLY]
+        schema = scores_schema(rows, with_set, self.fields(names))
+        read = score_chunks(rows, [*rows.carried, *rows.key_columns])
         if job.is_done:
-            for chunk, scores in score_chunks(job.part, self.read_again(job.part)):
-                self.count(counts, job.part, chunk, scores)
+            for chunk, scores in read:
+                self.count(counts, rows, chunk, scores)
                 done(len(scores))
             return counts
-        names = [name for name in self.columns if with_set or name not in LABELED_ONLY]
-        fields = [pa.field(name, pa.array(self.columns[name][:0]).type) for name in names]
-        schema = scores_schema(job.part, with_set, fields)
         with job_writer(job, schema) as write:
-            for chunk, scores in score_chunks(job.part, job.part.carried):
+            for chunk, scores in read:
                 arrays = self.arrays(names, chunk, scores)
-                write(scores_batch(job.part, chunk, scores, schema, arrays))
-                self.count(counts, job.part, chunk, scores)
+                write(scores_batch(rows, chunk, scores, schema, arrays))
+                self.count(counts, rows, chunk, scores, dict(zip(names, arrays, strict=True)))
                 done(len(scores))
         return counts
 
-    def read_again(self, rows: Rows) -> Sequence[str]:
-        """The columns, beside the score, to read of rows whose posteriors are written already."""
-        return rows.id_columns
+    def fields(self, names: Iterable[str]) -> list[pa.Field]:
+        """The columns of an output, by name."""
+        columns = self.columns | self.beside
+        return [pa.field(name, pa.array(columns[name][:0]).type) for name in names]
 
     def arrays(self, names: Sequence[str], chunk: Chunk, scores: FloatArray) -> list[pa.Array]:
         """The named columns of the rows of a chunk, null where they have no score."""
@@ -193,22 +150,92 @@ class WritePosteriors:
             known = known_rows(name, chunk, scores)
             if name in self.by_score:
                 return take_known(self.by_score[name](scores), rows, known)
-            return take_known(self.columns[name], cells, known)
+            return take_known((self.columns | self.beside)[name], cells, known)
 
         return [array(name) for name in names]
 
-    def count(self, counts: PosteriorRows, rows: Rows, chunk: Chunk, scores: FloatArray) -> None:
-        """Count the rows of a chunk."""
-        counts.add(rows, chunk, scores, self.sketch.cell_index(scores))
+    def no_rows(self, rows: Rows) -> PosteriorRows:
+        """The counts before any row, with the columns of the rows that are listed."""
+        candidates, labels = (
+            FirstRows(
+                self._listing(rows, names)
+                .empty_table()
+                .select(_listed_order(rows, self._own(names)))
+            )
+            for names in (CANDIDATE_COLUMNS, LABEL_COLUMNS)
+        )
+        cells = np.zeros(len(self.sketch.edges), np.int64)
+        return PosteriorRows(cells, ListedRows(candidates, labels))
+
+    def count(
+        self,
+        counts: PosteriorRows,
+        rows: Rows,
+        chunk: Chunk,
+        scores: FloatArray,
+        known: Mapping[str, pa.Array] | None = None,
+    ) -> None:
+        """Count the rows of a chunk and list the first ones; some of their columns are known."""
+        counts.add(chunk, scores, self.sketch.cell_index(scores))
+        known = known or {}
+
+        def column(name: str) -> FloatArray:
+            array = known.get(name)
+            if array is None:
+                (array,) = self.arrays([name], chunk, scores)
+            return np.asarray(array.to_numpy(zero_copy_only=False), np.float64)
+
+        def batch(names: Sequence[str]) -> Callable[[IntArray], pa.RecordBatch]:
+            schema = self._listing(rows, names)
+
+            def take(places: IntArray) -> pa.RecordBatch:
+                own = self._own(names)
+                missing = [name for name in own if name not in known]
+                found = {
+                    **known,
+                    **dict(zip(missing, self.arrays(missing, chunk, scores), strict=True)),
+                }
+                columns = [*rows.key_texts(chunk).values(), *(found[name] for name in own)]
+                all_rows = scores_batch(rows, chunk, scores, schema, columns)
+                return all_rows.take(pa.array(places)).select(_listed_order(rows, own))
+
+            return take
+
+        listed, scored = counts.listed, ~np.isnan(scores)
+        if (wanted := self.is_candidate(chunk, scores)).any():
+            take = batch(CANDIDATE_COLUMNS)
+            listed.add_candidates(column("posterior"), scores, wanted, chunk.first_row, take)
+        if (wanted := chunk.labeled & scored).any():
+            correct = column("posterior_labeled")
+            if self.label_sign < 0:
+                correct = 1 - correct
+            take, evidence = batch(LABEL_COLUMNS), self.label_sign * scores
+            listed.add_labels(correct, evidence, wanted, chunk.first_row, take)
+
+    def _listing(self, rows: Rows, names: Sequence[str]) -> pa.Schema:
+        """The columns of rows that are listed; of the named ones, those that there are."""
+        return scores_schema(rows, False, [*key_fields(rows), *self.fields(self._own(names))])
+
+    def _own(self, names: Sequence[str]) -> list[str]:
+        return [name for name in names if name in self.columns or name in self.beside]
+
+    def is_candidate(self, chunk: Chunk, scores: FloatArray) -> BoolArray:
+        """The rows that may be candidates, shape (n,)."""
+        return np.asarray(chunk.unlabeled & ~np.isnan(scores))
 
     @staticmethod
     def merge(results: Sequence[PosteriorRows]) -> PosteriorRows:
         return PosteriorRows(
             np.sum([part.unlabeled for part in results], axis=0),
-            DoubtfulRows.merge([part.doubtful for part in results]),
+            ListedRows.merge([part.listed for part in results]),
             sum(part.missing for part in results),
             sum((part.reached for part in results), Counter()),
         )
+
+
+def _listed_order(rows: Rows, names: Sequence[str]) -> list[str]:
+    """The order of columns in a list for people: what names a row comes first."""
+    return [*rows.id_names, *rows.kept, *(key for key, _ in rows.keys), "score", *names]
 
 
 def known_rows(name: str, chunk: Chunk, scores: FloatArray) -> BoolArray | None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import IO, Any
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import InputError, option
-from ..numerics import FloatArray
+from ..numerics import BoolArray, FloatArray
 from ..posterior.calibration import Calibration, calibrate
 from ..posterior.table import Columns, WritePosteriors
 from ..prior.base import ESTIMATORS, Settings, Shares
@@ -20,8 +22,8 @@ from ..prior.estimation import estimate_prior
 from ..score.sketch import Sketch
 from ..tables.rows import Chunk, Rows, as_text
 from ..tables.writing import write_atomically
-from .matches import COUNTING, Confidence, Matches, interpolated_posterior
-from .pin import PinRoles
+from .matches import COUNTING, REVERSED, Confidence, Matches, interpolated_posterior
+from .pin import PinRoles, is_pin
 
 PSMS = "psms"
 ROLLED_UP = {"peptides": "peptide", "proteins": "protein"}  # levels with the keys of their matches
@@ -38,7 +40,8 @@ def calibrate_matches(prior: Prior, sketch: Sketch, shares: Shares) -> Calibrati
     if prior.method != COUNTING:
         return calibrate(sketch, shares)
     smooth = calibrate(sketch, replace(shares, draws=(), from_these_rows=False), smooth=True)
-    notices = tuple(notice for notice in smooth.notices if notice.code != "posterior-mean-off")
+    said = {"posterior-mean-off", *(notice.code for notice in prior.notices)}
+    notices = tuple(n for n in smooth.notices if n.code not in said and REVERSED not in said)
     return replace(smooth, notices=notices)
 
 
@@ -57,70 +60,109 @@ def roll_up(
     """
     settings = settings or Settings(beta=prior.beta, seed=prior.seed)
     method = prior.method if prior.method in ESTIMATORS else COUNTING  # alpha may be stated
-    levels = {PSMS: Confidence(matches, calibration)}
+    levels = {PSMS: Confidence.from_calibration(matches, calibration)}
     for level, key in ROLLED_UP.items():
-        if key not in matches.keys:
-            continue
-        best = matches.best(key)
-        if len(np.unique(best.labeled)) == 1:
-            kind = "decoy" if best.labeled[0] else "target"
-            raise InputError(
-                f"{level}: the best match of each is a {kind}, so wrong ones cannot be counted; do "
-                f"decoys have {level} with names of their own in {option(f'{key}_column')}?"
-            )
-        own = estimate_prior(best.sketch(), method, settings, best_only=True)
-        if own.alpha is None:  # too few to be told apart by their scores, but not to be counted
-            own = estimate_prior(best.sketch(), COUNTING, settings, best_only=True)
-        sketch, shares, _ = shares_for(own, best.sketch())
-        levels[level] = Confidence(best, calibrate_matches(own, sketch, shares))
+        if key in matches.keys:
+            levels[level] = count_decoys(level, matches.best(key), method, settings)
     return levels
+
+
+def count_decoys(
+    level: str, best: Matches, method: str = COUNTING, settings: Settings | None = None
+) -> Confidence:
+    """PEPs and q-values of the best matches of a level, by its own prior; beta is 1 by default."""
+    if len(np.unique(best.labeled)) == 1:
+        kind = "decoy" if best.labeled[0] else "target"
+        remedy = "are the decoys in the table?"
+        if level in ROLLED_UP:
+            column = option(f"{ROLLED_UP[level]}_column")
+            remedy = f"do decoys have {level} with names of their own in {column}?"
+        raise InputError(
+            f"{level}: the best match of each is a {kind}, so wrong ones cannot be counted; "
+            f"{remedy}"
+        )
+    settings = settings or Settings(beta=1.0)
+    own = estimate_prior(best.sketch(), method, settings, best_only=True)
+    if own.alpha is None:  # too few to be told apart by their scores, but not to be counted
+        own = estimate_prior(best.sketch(), COUNTING, settings, best_only=True)
+    sketch, shares, _ = shares_for(own, best.sketch())
+    return Confidence.from_calibration(best, calibrate_matches(own, sketch, shares))
 
 
 # ---- Tables in Percolator's format
 
 
 def write_levels(rows: Rows, levels: Mapping[str, Confidence], folder: str) -> None:
-    """Write one table for each level: its targets, in the order of the rows."""
-    shown = _shown_columns(rows)
-    wanted = [*rows.id_columns, *(column for column in shown if column is not None)]
+    """Write the tables of each level, in the order of the rows."""
+    shown = shown_columns(rows)
+    wanted = [*rows.id_columns, *(column for column in shown.values() if column is not None)]
     with ExitStack() as stack:
-        files = {name: stack.enter_context(_table(f"{folder}/{name}.tsv")) for name in levels}
+        tables = {n: stack.enter_context(level_table(folder, n, ["file"])) for n in levels}
         first_row = 0
         for chunk in rows.chunks(wanted):
             empty = pa.array([""] * chunk.batch.num_rows)
-            texts = [empty if column is None else as_text(chunk, column) for column in shown]
+            columns = {
+                name: empty if column is None else as_text(chunk, column)
+                for name, column in shown.items()
+            }
+            columns["file"] = pc.if_else(True, os.path.basename(chunk.file), empty)
+            texts = pa.table({"id": rows.ids(chunk), **columns})
             for name, level in levels.items():
-                for line in _lines(level, first_row, [rows.ids(chunk), *texts]):
-                    files[name].write(line.encode())
+                tables[name].write(level, first_row, texts)
             first_row += chunk.batch.num_rows
 
 
-def _shown_columns(rows: Rows) -> tuple[str | None, str | None]:
+def shown_columns(rows: Rows) -> dict[str, str | None]:
     """The columns of peptides and of proteins, which a .pin file lists for each match."""
     columns = {name: parts[0] for name, parts in rows.keys}
     table = rows.tables[0]
-    if table.shards[0].format.kind == "pin":
-        return columns.get("peptide"), PinRoles.from_table(table).proteins
-    return columns.get("peptide"), columns.get("protein")
+    proteins = PinRoles.from_table(table).proteins if is_pin(table) else columns.get("protein")
+    return {"peptide": columns.get("peptide"), "proteins": proteins}
+
+
+@dataclass(frozen=True)
+class LevelTable:
+    """Two files of one level: targets and decoys, in Percolator's columns and further ones."""
+
+    targets: BinaryIO
+    decoys: BinaryIO
+    further: Sequence[str]
+
+    def write(self, level: Confidence, first_row: int, texts: pa.Table) -> None:
+        """Write the matches among consecutive rows, of which all have texts.
+
+        The further columns come before the proteins, which are separated by tabs.
+        """
+        places, indices = level.locate(first_row, texts.num_rows)
+        texts = texts.take(pa.array(places))
+        numbers = (level.matches.score, level.q_value, level.pep)
+        further = [texts[name] for name in self.further]
+        columns = [
+            texts["id"],
+            *(pa.array(values[indices]) for values in numbers),
+            texts["peptide"],
+            *further,
+            texts["proteins"],
+        ]
+        lines = pc.binary_join_element_wise(*(pc.cast(c, pa.string()) for c in columns), "\t")
+        decoy = level.matches.labeled[indices]
+        for file, kind in ((self.targets, ~decoy), (self.decoys, decoy)):
+            for line in lines.filter(pa.array(kind)).to_pylist():
+                file.write(f"{line}\n".encode())
 
 
 @contextmanager
-def _table(name: str) -> Iterator[IO[Any]]:
-    with write_atomically(name) as file:
-        file.write(("\t".join(PERCOLATOR_COLUMNS) + "\n").encode())
-        yield file
-
-
-def _lines(level: Confidence, first_row: int, texts: list[pa.Array]) -> Iterator[str]:
-    """The targets among consecutive rows; proteins are separated by tabs, as in Percolator."""
-    places, indices = level.locate(first_row, len(texts[0]))
-    target = ~level.matches.labeled[indices]
-    places, indices = places[target], indices[target]
-    ids, peptides, proteins = (text.take(pa.array(places)).to_pylist() for text in texts)
-    numbers = (level.matches.score, level.q_value, level.pep)
-    scores, q_values, peps = (np.asarray(values[indices]).tolist() for values in numbers)
-    for fields in zip(ids, scores, q_values, peps, peptides, proteins, strict=True):
-        yield "\t".join(map(str, fields)) + "\n"
+def level_table(folder: str, level: str, further: Sequence[str]) -> Iterator[LevelTable]:
+    """The files of a level, LEVEL.tsv and decoys.LEVEL.tsv."""
+    *columns, proteins = PERCOLATOR_COLUMNS
+    header = "\t".join([*columns, *further, proteins]) + "\n"
+    with (
+        write_atomically(f"{folder}/{level}.tsv") as targets,
+        write_atomically(f"{folder}/decoys.{level}.tsv") as decoys,
+    ):
+        for file in (targets, decoys):
+            file.write(header.encode())
+        yield LevelTable(targets, decoys, further)
 
 
 # ---- Columns of POSTERIOR
@@ -134,12 +176,19 @@ class WriteMatchPosteriors(WritePosteriors):
 
     @classmethod
     def from_calibration(
-        cls, calibration: Calibration, columns: Columns, best: Confidence
+        cls, calibration: Calibration, columns: Columns, best: Confidence, beside: Columns
     ) -> WritePosteriors:
         """The step that writes the columns of a calibration, and those of the best matches."""
         cells = len(calibration.sketch.edges)
         columns = {**columns, **{name: np.full(cells, np.nan) for name in MATCH_COLUMNS}}
-        return cls(calibration.sketch, columns, calibration.label_sign, best)
+        return cls(calibration.sketch, columns, calibration.label_sign, best, beside=beside)
+
+    def is_candidate(self, chunk: Chunk, scores: FloatArray) -> BoolArray:
+        """The targets that are the best match of their spectrum."""
+        places, _ = self.best.locate(chunk.first_row, len(scores))
+        best = np.zeros(len(scores), bool)
+        best[places] = True
+        return best & super().is_candidate(chunk, scores)
 
     def arrays(self, names: Sequence[str], chunk: Chunk, scores: FloatArray) -> list[pa.Array]:
         """The named columns of the rows of a chunk."""
@@ -149,5 +198,5 @@ class WriteMatchPosteriors(WritePosteriors):
         for name, values in zip(MATCH_COLUMNS, (self.best.pep, self.best.q_value), strict=True):
             own[name] = np.full(len(scores), np.nan)
             own[name][places] = values[indices]
-        arrays |= {name: pa.array(values, from_pandas=True) for name, values in own.items()}
-        return list(arrays.values())
+        own_arrays = {name: pa.array(values, from_pandas=True) for name, values in own.items()}
+        return [own_arrays.get(name, array) for name, array in arrays.items()]

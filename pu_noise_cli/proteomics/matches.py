@@ -7,18 +7,20 @@ Memory grows with the number of spectra, by some 40 bytes each.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..errors import option
+from ..errors import InputError, option
 from ..notices import Notice
 from ..numerics import BoolArray, FloatArray, IntArray, expit, hash_texts, logit
 from ..posterior.calibration import Calibration
 from ..prior.base import Estimate, Interval, Settings, register
+from ..prior.document import Prior
 from ..score.scores import Scored
 from ..score.sketch import Sketch
 from ..tables.reading import Table
@@ -30,6 +32,8 @@ MIXERS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], 
 MIN_PEP = 1e-12  # its odds must be finite
 LOW = 0.5  # the fraction of decoys whose scores are called low
 MAX_DEVIATION = 2.5  # standard deviations between the numbers of targets and decoys there
+MAX_REVERSED = 5.0  # standard deviations by which decoys may win more spectra than targets
+REVERSED = "reversed-scores"
 BUFFER = 1 << 18  # matches to hold before the best are picked
 
 
@@ -57,11 +61,15 @@ class Matches:
 
     def best(self, key: str) -> Matches:
         """The best match for each value of a key; ties are broken at random."""
+        return self.take(self.best_places(key))
+
+    def best_places(self, key: str) -> IntArray:
+        """The places of these matches, in order."""
         order = np.lexsort((_tie_breakers(self.row), -self.score, self.keys[key]))
         ordered = self.keys[key][order]
         first = np.ones(len(order), bool)
         first[1:] = ordered[1:] != ordered[:-1]
-        return self.take(np.sort(order[first]))
+        return np.sort(order[first])
 
     def take(self, places: IntArray) -> Matches:
         """The matches at some places."""
@@ -113,14 +121,17 @@ class MatchTally:
     """Keeps the best match of each spectrum."""
 
     def __init__(self, rows: Rows) -> None:
+        self._run_name, self._kinds = rows.file_key, dict[str, set[bool]]()
         self._rows = self._missing = 0
         self._parts: list[Matches] = []
         self._size = BUFFER
 
     def add(self, chunk: Chunk, scores: FloatArray, keys: Mapping[str, pa.Array]) -> None:
         """Add rows with their scores and keys, all of shape (n,)."""
+        kinds = self._kinds.setdefault(self._run_name(chunk.file), set())
+        kinds.update(kind for kind in (True, False) if (chunk.labeled == kind).any())
         row = np.arange(self._rows, self._rows + len(scores))
-        hashes = {name: _hashes(texts) for name, texts in keys.items()}
+        hashes = {name: hash_keys(texts) for name, texts in keys.items()}
         known = np.flatnonzero(~np.isnan(scores))
         self._parts.append(Matches(row, scores, chunk.labeled, hashes).take(known))
         self._rows += len(scores)
@@ -134,11 +145,23 @@ class MatchTally:
 
     def result(self) -> ScoredMatches:
         """The best match of each spectrum so far."""
+        check_kinds(self._kinds)
         best = self._best()
         return ScoredMatches(replace(best.sketch(), missing=self._missing), best, self._rows)
 
 
-def _hashes(texts: pa.Array) -> HashArray:
+def check_kinds(kinds: Mapping[str, set[bool]]) -> None:
+    """Raise an input error if one of several runs has decoys only, given the kinds in each."""
+    if len(kinds) > 1 and (alone := [run for run, kind in kinds.items() if kind == {True}]):
+        raise InputError(
+            f"{alone[0]}: has decoys only, and their targets are in no file of a matching name; "
+            "name the two files of a run alike but for the words target and decoy, as in "
+            "a.target.pin and a.decoy.pin"
+        )
+
+
+def hash_keys(texts: pa.Array) -> HashArray:
+    """A number for each key, shape (n,)."""
     coded = texts.dictionary_encode()
     return hash_texts(coded.dictionary.to_pylist())[np.asarray(coded.indices)]
 
@@ -150,10 +173,18 @@ def check_decoys(matches: Matches, discriminating: Sequence[str]) -> tuple[Notic
     """A warning if decoys score lower than wrong targets; some features may explain it.
 
     Nearly all of the best matches with low scores are wrong, so at least half of them should be
-    targets.
+    targets. Where decoys win most spectra, the score itself is reversed.
     """
     if not matches.labeled.any():
         return ()
+    wins, losses = int(matches.labeled.sum()), int((~matches.labeled).sum())
+    if wins - losses > MAX_REVERSED * np.sqrt(wins + losses):
+        message = (
+            f"decoys have the best match of {wins} of {wins + losses} spectra, where chance allows "
+            f"one half: do low scores mean a correct match ({option('lower_is_positive')}), or has "
+            "the database more decoys than targets?"
+        )
+        return (Notice(REVERSED, message),)
     low = matches.score <= np.quantile(matches.score[matches.labeled], LOW)
     decoys, targets = int((low & matches.labeled).sum()), int((low & ~matches.labeled).sum())
     if decoys - targets < MAX_DEVIATION * np.sqrt(decoys + targets):
@@ -174,6 +205,23 @@ def check_decoys(matches: Matches, discriminating: Sequence[str]) -> tuple[Notic
     )
 
 
+def without_consequences(prior: Prior) -> Prior:
+    """The prior of matches; of a reversed score only that is said, and not what follows from it."""
+    reversed_score = tuple(notice for notice in prior.notices if notice.code == REVERSED)
+    return msgspec.structs.replace(prior, notices=reversed_score) if reversed_score else prior
+
+
+def check_method(method: str) -> tuple[Notice, ...]:
+    """A warning of methods that do not count decoys."""
+    if method == COUNTING:
+        return ()
+    message = (
+        f"{option('method')} {method} estimates the share of correct matches from their scores: "
+        "it does not count decoys, and PEPs and q-values can be several times too low or too high"
+    )
+    return (Notice("decoys-not-counted", message),)
+
+
 # ---- PEPs and q-values
 
 
@@ -183,16 +231,16 @@ class Confidence:
 
     matches: Matches
     calibration: Calibration
-    pep: FloatArray = field(init=False)  # (n,): posterior error probability
-    q_value: FloatArray = field(init=False)  # (n,): lowest FDR at which a match is accepted
+    pep: FloatArray  # (n,): posterior error probability
+    q_value: FloatArray  # (n,): lowest FDR at which a match is accepted
 
-    def __post_init__(self) -> None:
-        decoys, targets = int(self.matches.labeled.sum()), int((~self.matches.labeled).sum())
-        wrong = (1 - self.calibration.shares.alpha) * targets
-        self.__dict__.update(
-            pep=1 - interpolated_posterior(self.calibration, self.matches.score),
-            q_value=q_values(self.matches, wrong / max(decoys, 1)),
-        )
+    @classmethod
+    def from_calibration(cls, matches: Matches, calibration: Calibration) -> Confidence:
+        """PEPs by the calibration of all scores, and q-values by its alpha."""
+        decoys, targets = int(matches.labeled.sum()), int((~matches.labeled).sum())
+        wrong = (1 - calibration.shares.alpha) * targets
+        pep = 1 - interpolated_posterior(calibration, matches.score)
+        return cls(matches, calibration, pep, q_values(matches, wrong / max(decoys, 1)))
 
     def accepted(self, fdr: float) -> int:
         """The number of targets accepted at a false discovery rate."""

@@ -6,6 +6,7 @@ its line. A second line may give initial directions, which are not needed here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,6 +24,10 @@ MAX_LINE_BYTES = 1 << 26
 LABEL, DIRECTIONS = "label", "defaultdirection"
 SEPARATOR = b"\x1f"  # between proteins while a line is parsed: a character that no file has
 LABELS = {"1": "unlabeled", "-1": "labeled"}  # targets and decoys
+# the same in other tables with the columns of a .pin file
+DECOY_VALUES, TARGET_VALUES = ("-1", "-1.0", "false"), ("1", "1.0", "true")
+PIN_COLUMNS = ("specid", LABEL, "scannr", "peptide", "proteins")
+KIND = re.compile(r"(?i)(^|[._/-])(targets?|decoys?)(?=[._/-]|$)")  # in the name of a file
 PIN_SETS = {LABELED: "decoys (Label -1)", UNLABELED: "targets (Label 1)"}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -61,6 +66,17 @@ class PinRoles:
             spectrum=tuple(spectrum),
             others=(*spectrum[1:], *mass, peptide, proteins),
         )
+
+
+def is_pin(table: Table) -> bool:
+    """Whether a table is a .pin file, or has the columns of one."""
+    named = {column.lower() for column in table.columns}
+    return table.shards[0].format.kind == "pin" or named.issuperset(PIN_COLUMNS)
+
+
+def run_name(file: str) -> str:
+    """The name of a run: of files for its targets and its decoys, what both have in common."""
+    return KIND.sub("", file)
 
 
 def _columns(shard: Shard) -> list[str]:

@@ -9,17 +9,19 @@ import csv
 import io
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..evidence.thresholds import Threshold, Thresholds
 from ..notices import Kind, Notice, kinds
 from ..numerics import FloatArray, IntArray, mid_ranks, relative_mid_ranks
 from ..posterior.calibration import Calibration, corrected_auc, posterior_at
+from ..posterior.candidates import ListedRows
 from ..posterior.groups import Groups
-from ..posterior.table import DoubtfulRow
 from ..prior.document import (
     LITTLE,
     STATED,
@@ -68,6 +70,7 @@ MIN_FACTORS, MAX_FACTORS = 2, 100  # between rates of labeling that are drawn
 MAX_LOG_ODDS = 5.0  # decades of odds that are drawn on either side of even odds
 EVIDENCE_TICKS = (0.00001, 0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)
 LARGEST_GROUPS = 20
+MAX_LABELS, MAX_CANDIDATES = 20, 200  # that are listed
 MAX_WARNINGS = 50
 
 # What depends on the class of the labeled rows.
@@ -111,7 +114,7 @@ def sample_page(
     bounds: tuple[FloatArray, FloatArray] | None = None,
     *,
     target_alpha: float | None = None,
-    doubtful: Sequence[DoubtfulRow] = (),
+    listed: ListedRows | None = None,
     provenance: Provenance | None = None,
     sources: Iterable[InputFile] = (),
     thresholds: Thresholds | None = None,
@@ -133,8 +136,8 @@ def sample_page(
         population with `target_alpha` positives.
     bounds
         One-sided 95% bounds on the posterior, both of shape (cells,).
-    doubtful
-        The labeled rows whose scores speak most against their labels.
+    listed
+        Candidates, and labels to check.
     thresholds_first
         The thresholds are the main result.
     sources
@@ -186,9 +189,6 @@ def sample_page(
         ],
         "evidence": _evidence(thresholds, calibration, cells, score_title),
     }
-    correct = calibration.label_correct[
-        sketch.cell_index(np.array([row.score for row in doubtful], np.float64))
-    ]
     values = {
         "prior": prior,
         "sketch": sketch,
@@ -225,7 +225,7 @@ def sample_page(
         "begins": begins,
         "groups": groups,
         "largest_groups": [] if groups is None else groups.largest(LARGEST_GROUPS),
-        "doubtful": list(zip(doubtful, correct.tolist(), strict=True)),
+        "labels": _listed(None if listed is None else listed.labels.table, MAX_LABELS),
         "provenance": provenance,
         "options": [],
         "sources": list(sources),
@@ -779,6 +779,26 @@ def begins(threshold: Threshold, thresholds: Thresholds) -> str:
         return "out of reach" if thresholds.is_out_of_reach(threshold.level) else "not reached"
     sign = "≤" if threshold.level.against != thresholds.lower_is_positive else "≥"
     return f"{sign} {number(threshold.reached.score_from)}"
+
+
+# ---- Rows
+
+
+@dataclass(frozen=True)
+class ListedTable:
+    """Rows of a table as text: names of columns, and cells that are text or numbers."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    total: int  # rows, shown or not
+
+
+def _listed(table: pa.Table | None, limit: int) -> ListedTable:
+    """The first rows of a table."""
+    if table is None:
+        return ListedTable((), [], 0)
+    first = table.slice(0, limit).to_pydict()
+    return ListedTable(tuple(first), list(zip(*first.values(), strict=True)), table.num_rows)
 
 
 # ---- Provenance

@@ -13,7 +13,7 @@ import hashlib
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -153,7 +153,8 @@ def _with_key(job: Job) -> Job:
     if job.made_by is None or job.out is None:
         return job
     table = next(table for table in job.part.tables if table.shards)
-    text = f"{job.made_by}:{table.first_row}:{table.shards[0].sha256()}"
+    contents = ":".join(shard.sha256() for shard in table.shards)
+    text = f"{job.made_by}:{table.first_row}:{contents}"
     key = hashlib.sha256(text.encode()).hexdigest()
     return replace(job, key=key, is_done=job.resume and parquet_key(job.out) == key)
 
@@ -242,6 +243,21 @@ class Step(Protocol[Result]):
     @staticmethod
     def merge(results: Sequence[Result]) -> Result:
         """Merge results without changing them: a worker may have to merge them again."""
+
+
+class CountRows:
+    """Counts the rows of each file, by path."""
+
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for table in (table for table in job.part.tables if table.shards):
+            for batch in table.batches(table.columns[:1]):
+                counts[table.shards[0].path] += batch.rows.num_rows
+        return counts
+
+    @staticmethod
+    def merge(results: Sequence[Counter[str]]) -> Counter[str]:
+        return sum(results, Counter())
 
 
 class WritingStep(Step[Result], Protocol[Result]):
@@ -402,15 +418,42 @@ class Engine:
         if not is_sharded(out):
             result = self._reduce(step, [Job(rows, out)], rows, label)
             return result
-        digest, folder = step.digest(rows), os.path.abspath(out)
-        jobs = [
-            Job(part, os.path.join(folder, name), digest, self.resume)
-            for part, name in zip(rows.parts(), _shard_names(rows), strict=True)
-        ]
+        jobs = self._shard_jobs(step, rows, rows.parts(), _shard_names(rows), out)
         Path(out, MANIFEST).unlink(missing_ok=True)  # incomplete from now on
         result = self._reduce(step, jobs, rows, label)
         _write_manifest(out, jobs)
         return result
+
+    def write_parts(
+        self, step: WritingStep[Result], rows: Rows, parts: Mapping[str, Rows], label: str, out: str
+    ) -> Result:
+        """The merged results of a step over parts of the rows; each writes a file of its name."""
+        jobs = self._shard_jobs(step, rows, [*parts.values()], [*parts], out)
+        result: Result = self._reduce(step, jobs, rows, label)
+        return result
+
+    def _shard_jobs(
+        self,
+        step: WritingStep[Any],
+        rows: Rows,
+        parts: Sequence[Rows],
+        names: Sequence[str],
+        out: str,
+    ) -> list[Job]:
+        digest, folder = step.digest(rows), os.path.abspath(out)
+        return [
+            Job(part, os.path.join(folder, name), digest, self.resume)
+            for part, name in zip(parts, names, strict=True)
+        ]
+
+    def count_rows(self, rows: Rows) -> None:
+        """Count the rows of files that do not state them, if a cluster is to share the work."""
+        if self.client is None or rows.num_rows is not None:
+            return
+        jobs = [Job(part) for part in rows.parts()]
+        counts = self._reduce(CountRows(), jobs, rows, "count")
+        for shard in (shard for table in rows.tables for shard in table.shards):
+            shard.set_num_rows(counts.get(shard.path, 0))
 
     @contextlib.contextmanager
     def timed(self, label: str) -> Iterator[None]:

@@ -6,7 +6,7 @@ A classifier scores its training rows out of bag or out of fold, and never split
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, factorial
 from typing import Protocol, Self, TypeVar
 
@@ -20,6 +20,7 @@ from ..tables.files import Arrays
 
 FOLDS = 5
 CANDIDATES = ("networks", "logistic")
+WIDE = 1000  # features, from which only a linear score is learned if labeled rows are fewer
 FEW_LABELED = 300  # rows, from which perhaps only a linear score can be learned
 MAX_WEIGHT = 1e15  # of a stored model: sums of such stay finite in 32 bits
 # counts of a Poisson distribution of mean 1, each as often as it is probable: drawing an index is
@@ -62,11 +63,57 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
+class Part:
+    """Networks, or a linear model, with the probed rows that they did not learn from.
+
+    Hidden units, if there are any, are clipped to [-1, 1].
+    """
+
+    W: Matrix  # (d, units)
+    b: Matrix  # (units,)
+    unseen: NDArray[np.bool_]  # (probed rows, k)
+    v: Matrix | None = None  # (units / k, k), from each hidden unit to the logit of its network
+
+    def hidden(self, x: Matrix) -> Matrix:
+        """The hidden units before they are clipped, shape (units, n)."""
+        return np.asarray(self.W.T @ x.T + self.b[:, None])
+
+    def logits(self, hidden: Matrix) -> Matrix:
+        """The logits of k networks but for constants, shape (k, n); changes the hidden units."""
+        if self.v is None:
+            return hidden
+        hidden.clip(-1, 1, out=hidden)
+        by_network = hidden.reshape(*self.v.shape, -1)
+        return np.asarray(np.einsum("jkn,jk->kn", by_network, self.v))
+
+    def slopes(self, hidden: Matrix) -> Matrix:
+        """The slopes of the sum of all logits in the hidden units, shape (units, n)."""
+        if self.v is None:
+            return np.ones_like(hidden)
+        return np.asarray((np.abs(hidden) < 1) * self.v.ravel()[:, None])
+
+
+PROBED = 1500  # rows of each kind by which a model's columns are judged
+
+
+def probed_rows(labeled: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """So many labeled rows, then unlabeled ones, evenly spread; the same again if they are few."""
+
+    def some(rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        if len(rows) < PROBED:
+            return np.resize(rows, PROBED)
+        return rows[np.arange(PROBED) * len(rows) // PROBED]
+
+    return np.concatenate([some(np.flatnonzero(kind)) for kind in (labeled, ~labeled)])
+
+
+@dataclass(frozen=True)
 class Fit:
     """A model, and scores of its training rows by parts of it that did not see them."""
 
     model: Model
     scores: NDArray[np.float64]  # (n,), out-of-bag or out-of-fold
+    parts: tuple[Part, ...] = ()  # of the model, if its columns can be judged
 
 
 class Train(Protocol):
@@ -217,12 +264,20 @@ def logistic(training: Training, seed: int, threads: int, progress: ShareDone) -
         return part, part.predict(training.features[~seen])
 
     fits = in_threads(fit, range(folds), threads, progress)
-    scores = np.empty(len(fold))
+    scores, probed = np.empty(len(fold)), fold[probed_rows(training.labeled)]
     for held_out, (_, of_fold) in enumerate(fits):
         scores[fold == held_out] = of_fold
     coefficients = np.mean([part.coefficients for part, _ in fits], axis=0)
     intercept = float(np.mean([part.intercept for part, _ in fits]))
-    return Fit(Linear(coefficients, intercept), scores)
+    parts = [
+        Part(
+            part.coefficients[:, None].astype(np.float32),
+            np.zeros(1, np.float32),
+            (probed == held_out)[:, None],
+        )
+        for held_out, (part, _) in enumerate(fits)
+    ]
+    return Fit(Linear(coefficients, intercept), scores, tuple(parts))
 
 
 # ---- The default: networks or, with few labeled rows, the better of networks and logistic
@@ -258,7 +313,10 @@ def standard(training: Training, seed: int, threads: int, progress: ShareDone) -
 
     Means of several classifiers were tried too, and were no better.
     """
-    kinds = CANDIDATES if training.labeled.sum() <= FEW_LABELED else CANDIDATES[:1]
+    labeled, features = int(training.labeled.sum()), training.features.shape[1]
+    kinds: tuple[str, ...] = CANDIDATES if labeled <= FEW_LABELED else CANDIDATES[:1]
+    if features >= max(WIDE, labeled):
+        kinds = CANDIDATES[1:]
     parts = [progress]
     if len(kinds) > 1:
         parts = [progress_of(progress, i, len(kinds)) for i in range(len(kinds))]
@@ -267,7 +325,7 @@ def standard(training: Training, seed: int, threads: int, progress: ShareDone) -
         for kind, part in zip(kinds, parts, strict=True)
     }
     best = min(fits, key=lambda kind: log_loss(fits[kind].scores, training.labeled))
-    return Fit(Chosen(best, fits[best].model), fits[best].scores)
+    return replace(fits[best], model=Chosen(best, fits[best].model))
 
 
 def log_loss(scores: NDArray[np.float64], labeled: NDArray[np.bool_]) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Annotated, BinaryIO, Self
@@ -27,7 +27,9 @@ from ..tables.rows import NO_ROWS, SETS, Chunk, Keys, LabeledClass, Rows
 from .classifiers import CLASSIFIERS, Fit, Model, Training
 from .sketch import Sketch, SketchHeader, sketch_arrays, sketch_from_arrays, sketch_header
 
-KNOTS = 129  # per column; values between two are interpolated
+KNOTS, MIN_KNOTS = 129, 9  # per column; values between two are interpolated
+ALL_KNOTS = 1 << 18  # of all columns together, about
+WIDE = 1000  # columns, from which looking knots up faster does not pay
 MAX_SCALED = 5.0  # the largest scaled value, which only rare values reach
 CELLS = 2048  # to look knots up by
 BLOCK = 16384  # rows of a column that are scaled at once, in a core's cache
@@ -87,6 +89,11 @@ class _Interpolation:
         x += self.scaled.take(knot)
 
 
+def _interpolate(values: FloatArray, scaled: FloatArray, x: FloatArray) -> None:
+    """The same map as _Interpolation, without the cells."""
+    x[:] = np.interp(x, values, scaled)
+
+
 @dataclass(frozen=True)
 class Scaling:
     """Piecewise linear maps, one per column, with their knots stored one column after another."""
@@ -121,15 +128,20 @@ class Scaling:
                 out[start : start + BLOCK, j] = column
         return out
 
-    @cached_property
-    def _maps(self) -> list[_Interpolation | None]:
-        """The map of each column, None if it is constant."""
-        maps: list[_Interpolation | None] = []
+    @functools.cached_property
+    def _maps(self) -> list[Callable[[FloatArray], None] | None]:
+        """The map of each column, which changes values in place; None if it is constant."""
+        maps: list[Callable[[FloatArray], None] | None] = []
         for start, end in pairwise(self.first):
             # a quarter, since the distance between two finite values may overflow
             values = self.values[start:end] / 4
             scaled = np.clip(self.scaled[start:end], -MAX_SCALED, MAX_SCALED)
-            maps.append(_Interpolation(values, scaled) if values[-1] > values[0] else None)
+            if values[-1] <= values[0]:
+                maps.append(None)
+            elif len(self.first) > WIDE:
+                maps.append(functools.partial(_interpolate, values, scaled))
+            else:
+                maps.append(_Interpolation(values, scaled))
         return maps
 
     def arrays(self) -> Arrays:
@@ -156,7 +168,12 @@ class Scaling:
 
 def fit_scaling(features: FloatArray) -> Scaling:
     """Normal scores of the columns of features, shape (n, d), centered, with unit variance."""
-    columns = [_fit_column(features[:, j]) for j in range(features.shape[1])]
+    n, d = features.shape
+    knots = min(KNOTS, max(ALL_KNOTS // d, MIN_KNOTS))
+    columns, at_once = [], max(BLOCK // n, 1)
+    for start in range(0, d, at_once):
+        ordered = np.sort(features[:, start : start + at_once].T, axis=1)
+        columns += [_fit_column(column[~np.isnan(column)], knots) for column in ordered]
     lengths = [len(values) for values, _ in columns]
     return Scaling(
         np.concatenate([values for values, _ in columns]),
@@ -165,23 +182,45 @@ def fit_scaling(features: FloatArray) -> Scaling:
     )
 
 
-def _fit_column(column: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _fit_column(ordered: FloatArray, knots: int) -> tuple[FloatArray, FloatArray]:
     """Knots of one column: distinct values and the normal scores of their mid-ranks."""
+    first = np.flatnonzero(np.append(True, ordered[1:] > ordered[:-1])[: len(ordered)])
+    if len(first) < 2:
+        return np.zeros(1), np.zeros(1)
+    if len(first) == len(ordered):  # all values differ, as in most columns of a wide table
+        scores, kept = _scores_of_ranks(len(ordered), knots)
+        return ordered[kept], scores
+    scores = _normal_scores(np.diff(first, append=len(ordered)))
+    kept = _knots(scores, knots)
+    return ordered[first[kept]], scores[kept]
+
+
+@functools.lru_cache(maxsize=64)
+def _scores_of_ranks(n: int, knots: int) -> tuple[FloatArray, IntArray]:
+    """The normal scores of n values that differ, at the knots, and the places of these."""
+    scores = _normal_scores(np.ones(n, np.int64))
+    kept = _knots(scores, knots)
+    return scores[kept], kept
+
+
+def _normal_scores(counts: IntArray) -> FloatArray:
+    """The normal scores of mid-ranks, shape (k,), of k values with their counts."""
     from scipy.special import ndtri
 
-    values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
-    if len(values) < 2:
-        return np.zeros(1), np.zeros(1)
     fraction = counts / counts.sum()
     scores = ndtri(mid_ranks(fraction))
     scores -= (fraction * scores).sum()  # not @, whose last digits depend on BLAS's threads
     # the bound is for values so rare that they would stand out as outliers do
     scores /= max(np.sqrt((fraction * scores**2).sum()), np.abs(scores).max() / MAX_SCALED)
-    if len(values) > KNOTS:
-        even = np.searchsorted(scores, np.linspace(scores[0], scores[-1], KNOTS))
-        even = np.unique(np.minimum(even, len(values) - 1))
-        values, scores = values[even], scores[even]
-    return values, scores
+    return np.asarray(scores)
+
+
+def _knots(scores: FloatArray, knots: int) -> IntArray:
+    """The places of so many scores, at even distances; all places if there are not more."""
+    if len(scores) <= knots:
+        return np.arange(len(scores))
+    even = np.searchsorted(scores, np.linspace(scores[0], scores[-1], knots))
+    return np.unique(np.minimum(even, len(scores) - 1))
 
 
 # ---- Models that score new rows

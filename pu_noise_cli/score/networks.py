@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 from ..numerics import Matrix
 from ..scale.engine import ShareDone, by_chunks, chunks, in_threads
 from ..tables.files import Arrays
-from .classifiers import Fit, Training, Units, check_weights, progress_of, register
+from .classifiers import (
+    Fit,
+    Part,
+    Training,
+    Units,
+    check_weights,
+    probed_rows,
+    progress_of,
+    register,
+)
 
 Vector = NDArray[np.float32]
 Rows = NDArray[np.intp]
@@ -299,7 +308,11 @@ def train_networks(
     if units.smaller < FOLDS:  # too few to spare any
         fold[:] = -1
 
-    def block(job: tuple[int, np.random.Generator]) -> tuple[BaggedNetworks, Vector, Rows]:
+    probed = probed_rows(labeled)
+
+    def block(
+        job: tuple[int, np.random.Generator],
+    ) -> tuple[BaggedNetworks, Vector, Rows, NDArray[np.bool_]]:
         number, rng = job
         in_bag = units.bootstrap(NETWORKS, fold != number, rng)
         held_out = fold[units.unit] == number
@@ -310,15 +323,20 @@ def train_networks(
             2 * (trained.half_logits(trained.hidden(x[rows])) * out_of_bag[rows].T).sum(0)
             for rows in chunks(len(labeled))
         ]
-        return trained.model(), np.concatenate(total), out_of_bag.sum(1)
+        return trained.model(), np.concatenate(total), out_of_bag.sum(1), out_of_bag[probed]
 
     jobs = enumerate(rng.spawn(BLOCKS))
-    blocks, totals, counts = zip(*in_threads(block, jobs, threads, progress), strict=True)
+    blocks, totals, counts, unseen = zip(*in_threads(block, jobs, threads, progress), strict=True)
     W, b, v, c = (
         np.concatenate([getattr(part, name) for part in blocks], axis=-1) for name in "Wbvc"
     )
     # the probability that a row is in every bag is below 1e-13, even with two groups
-    return Fit(BaggedNetworks(W, b, v, c), _score(sum(totals) / sum(counts)))
+    scores, units_of = _score(sum(totals) / sum(counts)), HIDDEN * NETWORKS
+    parts = []
+    for number, rows in enumerate(unseen):
+        own = slice(number * units_of, (number + 1) * units_of)
+        parts.append(Part(W[:, own], b[own], rows, v[own].reshape(HIDDEN, NETWORKS)))
+    return Fit(BaggedNetworks(W, b, v, c), scores, tuple(parts))
 
 
 # ---- Two rounds, for labels that are all right, as Percolator trains on decoys

@@ -6,6 +6,7 @@ they would be positives that no sample of the rest has. Only hashes of the label
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,7 +16,6 @@ import pyarrow.compute as pc
 
 from ..numerics import GOLDEN_RATIO, FloatArray, HashArray, IntArray, splitmix64
 from ..scale.engine import Engine, Job, RowsDone
-from ..tables.columns import NUMBER
 from ..tables.rows import LABELED, NO_ROWS, UNLABELED, Chunk, Rows, as_text
 from .sketch import MIN_ROWS
 
@@ -112,8 +112,8 @@ def _numeric(rows: Rows) -> dict[str, bool]:
     """Whether each feature is of numbers, by the first rows."""
     columns = rows.features[:MAX_COMPARED]
     for chunk in rows.chunks(columns):
-        values = {name: chunk.batch[name] for name in columns}
-        return {name: 2 * _numbers(v).null_count <= len(v) for name, v in values.items()}
+        n = chunk.batch.num_rows
+        return {name: 2 * _numbers(chunk, name).null_count <= n for name in columns}
     return {}
 
 
@@ -135,7 +135,7 @@ class Key:
     def _column(self, chunk: Chunk, name: str) -> HashArray:
         if self.numeric is None or not self.numeric.get(name):
             return _hash_text(as_text(chunk, name))
-        return _hash_numbers(_numbers(chunk.batch[name]), self.rounded)
+        return _hash_numbers(_numbers(chunk, name), self.rounded)
 
 
 @dataclass(frozen=True)
@@ -201,15 +201,15 @@ def _mix(columns: Sequence[HashArray]) -> HashArray:
     return mixed
 
 
-def _numbers(column: pa.Array) -> pa.Array:
+def _numbers(chunk: Chunk, name: str) -> pa.Array:
     """A column as numbers, null where it has none."""
-    try:
-        return pc.cast(column, pa.float64())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        if not pa.types.is_string(column.type):
-            return pa.nulls(len(column), pa.float64())
-        known = pc.match_substring_regex(column, NUMBER)
-        return pc.cast(pc.if_else(known, column, None), pa.float64())
+    column = chunk.batch[name]
+    with contextlib.suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if chunk.notation.decimal == "." or not pa.types.is_string(column.type):
+            return pc.cast(column, pa.float64())
+    if not pa.types.is_string(column.type):
+        return pa.nulls(len(column), pa.float64())
+    return chunk.notation.parse(column)[1]
 
 
 def _hash_numbers(column: pa.Array, rounded: bool) -> HashArray:

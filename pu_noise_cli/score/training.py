@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from math import exp
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +18,19 @@ from ..errors import InputError, UsageError, option
 from ..notices import Notice
 from ..numerics import GOLDEN_RATIO, IntArray, splitmix64
 from ..scale.engine import Job, RowsDone, ShareDone
-from ..tables.columns import ColumnSummary, Encoding, Profiler, isolated_in_column
+from ..tables.columns import (
+    ISOLATED_ROWS,
+    ColumnSummary,
+    Encoding,
+    Profiler,
+    isolated_in_column,
+    names_as_dates,
+)
+from ..tables.kinds import numbers_rows
 from ..tables.reading import Table
 from ..tables.rows import LABELED, NEGATIVE, NO_ROWS, UNLABELED, Chunk, Rows
 from .classifiers import CLASSIFIERS, Fit, Training, progress_of
+from .contributions import Contribution, contributions
 from .model import (
     FOLDS,
     CrossFit,
@@ -36,7 +46,10 @@ MAX_TRAIN_ROWS = 100_000
 MAX_TRAIN_VALUES = 1 << 25  # in the feature matrix: wide tables train on fewer rows
 MAX_FEATURES = 50_000
 LEAK_AUC = 0.9995
+EPSILON = 1e-9
 MAX_NAMED = 3  # discriminating features
+SOME_ROWS = 100  # that show whether a column may have whole numbers only
+CHANCE = 1e-4  # at which text that is found in one set only is taken for names
 MIN_ERRORS = 4.0  # standard errors between the means of a discriminating feature
 
 
@@ -244,6 +257,7 @@ class Trained:
     notices: tuple[Notice, ...]
     discriminating: tuple[str, ...] = ()  # features, see discriminating_features
     sample_size: int = MAX_TRAIN_ROWS  # rows that are trained on, at most
+    contributions: tuple[Contribution, ...] = ()  # of columns to a learned score
     model: ScoreModel = field(init=False)
     learned: bool = field(init=False)  # the score is a classifier's, not a column
 
@@ -275,10 +289,13 @@ def train(
     """
     profiler, labeled, others = survey.profiler, survey.labeled, survey.others
     counts = (others.seen - survey.negatives, labeled.seen, survey.negatives)
+    if 0 in counts[:NEGATIVE] and rows.label_values:
+        rows.check_labels()
     check_sizes(rows.set_names, counts, named=rows.named_sets)
     profiler.finish(rows)
     others.cut(others.size - len(labeled))
     encoding, notices = profiler.encoding()
+    notices += names_as_dates(rows)
     scorer = HonestScorer(
         model=ScoreModel(
             encoding,
@@ -308,8 +325,12 @@ def train(
     _check_width(rows, len(encoding.feature_names))
     chunks = labeled.chunks + others.chunks
     raw = np.concatenate([encoding.encode(chunk) for chunk in chunks])
-    scaling = fit_scaling(raw)
     is_labeled = np.repeat([True, False], [len(labeled), len(others)])
+    if rows.keys:
+        encoding, raw, left_out = _without_names(encoding, raw, is_labeled)
+        notices += left_out
+        scorer = replace(scorer, model=replace(scorer.model, encoding=encoding))
+    scaling = fit_scaling(raw)
     names = groups = None
     if rows.group_column is not None:
         names = pa.concat_arrays([rows.groups(chunk) for chunk in chunks])
@@ -319,10 +340,11 @@ def train(
     settings = replace(settings, classifier=settings.classifier or default_classifier(rows))
     fit, crossed = _fits(training, names if sampled else None, settings, progress)
     model = replace(scorer.model, classifier=settings.classifier, scaling=scaling, model=fit.model)
+    places = np.concatenate([labeled.places, others.places])
     learned = replace(
         scorer,
         model=model,
-        places=np.concatenate([labeled.places, others.places]),
+        places=places,
         scores=model.oriented(fit.scores),
         cross_fit=crossed,
     )
@@ -332,7 +354,17 @@ def train(
     if rows.keys:
         discriminating = discriminating_features(training, fit.scores, encoding.feature_names)
     notices += _odd_columns(encoding, raw, training)
-    return replace(trained, scorer=learned, notices=tuple(notices), discriminating=discriminating)
+    notices += _numbered_columns(encoding, raw, places)
+    sign = -1.0 if rows.labeled_class == "negative" else 1.0
+    return replace(
+        trained,
+        scorer=learned,
+        notices=tuple(notices),
+        discriminating=discriminating,
+        contributions=contributions(
+            training, fit.parts, encoding.columns, sign, settings.seed, settings.threads
+        ),
+    )
 
 
 def _with_twins(scorer: HonestScorer, twins: IntArray) -> HonestScorer:
@@ -448,20 +480,66 @@ def discriminating_features(
     return tuple(names[i] for i in order if errors[i] >= MIN_ERRORS)
 
 
+def _without_names(
+    encoding: Encoding, raw: NDArray[np.float64], labeled: NDArray[np.bool_]
+) -> tuple[Encoding, NDArray[np.float64], list[Notice]]:
+    """The columns, and the matrix of shape (n, d), without text that separates the two sets.
+
+    Names of proteins carry the prefix of decoys, so most of them occur in one set only. A text
+    column is left out if more of its texts do so than chance allows.
+    """
+    share, start, keep, notices = labeled.mean(), 0, np.ones(raw.shape[1], bool), list[Notice]()
+    columns = []
+    for column in encoding.columns:
+        places = slice(start, start + len(column.feature_names))
+        start = places.stop
+        if column.kind == "category":
+            rows = raw[:, places].sum(0)
+            of_labeled = raw[labeled, places].sum(0)
+            pure = int(((rows > 0) & ((of_labeled == 0) | (of_labeled == rows))).sum())
+            expected = float((share**rows + (1 - share) ** rows)[rows > 0].sum())
+            if _poisson_tail(pure, expected) < CHANCE:
+                keep[places] = False
+                notices.append(
+                    Notice(
+                        "names-left-out",
+                        f"column {column.name!r} is not learned from: its text separates targets "
+                        f"from decoys ({pure} of its values occur in one kind only)",
+                    )
+                )
+                continue
+        columns.append(column)
+    if not columns:
+        raise InputError("no feature is left: all columns are text that separates the two sets")
+    return Encoding(tuple(columns), encoding.na), raw[:, keep], notices
+
+
+def _poisson_tail(count: int, mean: float) -> float:
+    """The probability of at least `count` events where `mean` are expected."""
+    term, below = exp(-mean), 0.0
+    for i in range(count):
+        below += term
+        term *= mean / (i + 1)
+    return max(1 - below, 0.0)
+
+
 def _odd_columns(encoding: Encoding, raw: NDArray[np.float64], training: Training) -> list[Notice]:
     """Warnings of columns of the matrix, shape (n, d), with an isolated value or leaked labels.
 
     A feature that alone separates the labeled rows is more likely a leak than biology.
     """
     numbers = {column.name for column in encoding.columns if column.kind == "number"}
-    notices = []
-    for name, values in zip(encoding.feature_names, raw.T, strict=True):
-        isolated = isolated_in_column(values, training.labeled) if name in numbers else None
+    columns = {name: column.name for column in encoding.columns for name in column.feature_names}
+    names, labeled, notices = encoding.feature_names, training.labeled, list[Notice]()
+    for i in np.flatnonzero(_may_isolate(raw)):
+        isolated = isolated_in_column(raw[:, i], labeled) if names[i] in numbers else None
         if isolated is not None:
-            notices.append(Notice("lone-value", isolated.message(f"in column {name!r} the value")))
-    for name, values in zip(encoding.feature_names, training.features.T, strict=True):
-        labeled, unlabeled = (np.sort(values[training.labeled == kind]) for kind in (True, False))
-        below = [np.searchsorted(unlabeled, labeled, side).mean() for side in ("left", "right")]
+            message = isolated.message(f"in column {names[i]!r} the value")
+            notices.append(Notice("lone-value", message))
+    for i in np.flatnonzero(_may_leak(training)):
+        name, values = names[i], training.features[:, i]
+        of_labeled, unlabeled = (np.sort(values[labeled == kind]) for kind in (True, False))
+        below = [np.searchsorted(unlabeled, of_labeled, side).mean() for side in ("left", "right")]
         auc = sum(below) / (2 * len(unlabeled))
         if max(auc, 1 - auc) > LEAK_AUC:
             notices.append(
@@ -469,7 +547,43 @@ def _odd_columns(encoding: Encoding, raw: NDArray[np.float64], training: Trainin
                     "leaking-column",
                     f"column {name!r} alone separates labeled from unlabeled rows (AUC "
                     f"{max(auc, 1 - auc):.4f}); if it reveals how rows were labeled, leave it out "
-                    f"with {option('drop_columns')} {name}",
+                    f"with {option('drop_columns')} {columns[name]}",
                 )
             )
     return notices
+
+
+def _numbered_columns(
+    encoding: Encoding, raw: NDArray[np.float64], places: IntArray
+) -> list[Notice]:
+    """Warnings of numeric columns that look like ids, at the places of the sampled rows."""
+    names, notices = encoding.feature_names, []
+    numbers = {column.name for column in encoding.columns if column.kind == "number"}
+    start = raw[:SOME_ROWS]
+    for i in np.flatnonzero((start == np.rint(start)).all(0)):
+        if names[i] in numbers and numbers_rows(names[i], raw[:, i], *places.T):
+            notices.append(
+                Notice(
+                    "identifier-like-column",
+                    f"column {names[i]!r} looks like an id, and the score was learned from it; if "
+                    f"it is one, use {option('id_column')} {names[i]}",
+                )
+            )
+    return notices
+
+
+def _may_isolate(raw: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which columns have an extreme value often enough to be isolated, shape (d,)."""
+    low, high = np.fmin.reduce(raw, 0), np.fmax.reduce(raw, 0)
+    return np.asarray(((raw == low) | (raw == high)).sum(0) >= ISOLATED_ROWS)
+
+
+def _may_leak(training: Training) -> NDArray[np.bool_]:
+    """Which columns may have an AUC beyond LEAK_AUC, shape (d,).
+
+    Labeled rows up to their median are half of all, so hardly any unlabeled row can be above it.
+    """
+    median = np.median(training.features[training.labeled], axis=0)
+    unlabeled = training.features[~training.labeled]
+    rarer = np.minimum((unlabeled > median).mean(0), (unlabeled < median).mean(0))
+    return np.asarray(rarer <= 2 * (1 - LEAK_AUC) + EPSILON)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,6 +20,8 @@ from ..errors import InputError, option
 from ..notices import Notice
 from ..numerics import BoolArray, FloatArray, IntArray
 from .files import Count
+from .kinds import DATE, NAME_AS_DATE, Counts, Kind, remedy
+from .notation import NUMBER, PLAIN
 from .rows import Chunk, Rows, as_text, shown
 
 # ---- Values
@@ -26,9 +30,10 @@ MISSING_TEXTS = (
     *("", ".", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "-nan"),
     *("NULL", "null", "None"),
 )
-NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity)$"
 BOOLEANS = {"true": 1.0, "false": 0.0}
 NO_ROWS = np.empty(0, np.int64)
+FLOATS = (pa.float64(), pa.float32())
+WIDE = 256  # columns, from which they are looked at as a matrix
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class Numbers:
     values: FloatArray  # (n,); NaN if missing or not a number
     odd: IntArray = field(default_factory=lambda: NO_ROWS)  # rows with text that is not a number
     text: pa.Array | None = None  # of text columns: trimmed, null if missing
+    percentages: int = 0  # rows with a percent sign
 
     @classmethod
     def from_chunk(cls, chunk: Chunk, name: str, na: Sequence[str]) -> Numbers:
@@ -49,19 +55,13 @@ class Numbers:
             return cls(_without_codes(cast_numbers(chunk, name, column), na, dtype))
         text = pc.utf8_trim_whitespace(column)
         text = pc.if_else(_is_missing_text(text, na), pa.scalar(None, text.type), text)
-        try:
-            return cls(_without_codes(_as_floats(pc.cast(text, pa.float64())), na), text=text)
-        except pa.ArrowInvalid:
-            is_number, numbers = _parse_numbers(text)
-            odd = np.flatnonzero(np.asarray(pc.fill_null(pc.invert(is_number), False)))
-            return cls(_without_codes(_as_floats(numbers), na), odd, text)
-
-
-def _parse_numbers(text: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Which texts are numbers, and the numbers, null for the others; shapes (n,)."""
-    is_number = pc.match_substring_regex(text, NUMBER)
-    digits = pc.if_else(is_number, text, pa.scalar(None, text.type))
-    return is_number, pc.cast(digits, pa.float64())
+        if chunk.notation.decimal == ".":  # most columns, at once
+            with contextlib.suppress(pa.ArrowInvalid):
+                return cls(_without_codes(_as_floats(pc.cast(text, pa.float64())), na), text=text)
+        is_number, numbers, percentages = chunk.notation.parse(text)
+        odd = np.flatnonzero(np.asarray(pc.fill_null(pc.invert(is_number), False)))
+        values = _without_codes(_as_floats(numbers), na)
+        return cls(values, odd, text, int(np.count_nonzero(percentages)))
 
 
 def _without_codes(values: FloatArray, na: Sequence[str], dtype: Any = np.float64) -> FloatArray:
@@ -87,6 +87,25 @@ def all_finite(column: pa.Array) -> bool:
         return False
     values = column.to_numpy()
     return bool(np.isfinite([values.min(), values.max()]).all())
+
+
+def finite_columns(batch: pa.RecordBatch) -> dict[str, FloatArray]:
+    """The columns of a wide table that hold finite floating-point numbers, each of shape (1, n).
+
+    Thousands of columns take longer one by one than as a matrix; a few do not, and need no copy.
+    """
+    if batch.num_columns < WIDE or batch.num_rows == 0:
+        return {}
+    columns = {
+        name: column.to_numpy()
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        if column.type in FLOATS and column.null_count == 0
+    }
+    matrix = np.empty((len(columns), 1, batch.num_rows))
+    for row, values in zip(matrix, columns.values(), strict=True):
+        row[0] = values
+    finite = np.asarray(np.isfinite(matrix).all((1, 2)))
+    return {name: row for name, row, known in zip(columns, matrix, finite, strict=True) if known}
 
 
 def _as_floats(column: pa.Array) -> FloatArray:
@@ -133,7 +152,7 @@ def _is_missing(text: pa.Array, na: Sequence[str]) -> pa.Array:
     missing, codes = _is_missing_text(text, na), _numeric_codes(na)
     if not codes:
         return missing
-    _, numbers = _parse_numbers(pc.utf8_trim_whitespace(text))
+    _, numbers, _ = PLAIN.parse(pc.utf8_trim_whitespace(text))
     return pc.or_(missing, pc.is_in(numbers, pa.array(codes)))
 
 
@@ -239,8 +258,6 @@ def tied_at_top(counts: IntArray) -> FloatArray | None:
 
 MIN_LEVEL_ROWS, MAX_LEVELS = 10, 64  # rarer categories, or further ones, are pooled
 
-Kind = Literal["number", "boolean", "category"]
-
 
 class Column(msgspec.Struct, frozen=True):
     """How one table column enters the feature matrix."""
@@ -250,6 +267,7 @@ class Column(msgspec.Struct, frozen=True):
     missing: bool = False  # has missing values, and so an indicator
     levels: Annotated[tuple[str, ...], msgspec.Meta(max_length=MAX_LEVELS)] = ()
     other: bool = False  # has rarer levels, pooled in one indicator
+    percent: bool = False  # numbers have a percent sign
 
     def __post_init__(self) -> None:
         if (self.levels or self.other) and self.kind != "category":
@@ -290,7 +308,13 @@ class Encoding(msgspec.Struct, frozen=True):
 
     def encode_columns(self, chunk: Chunk) -> list[FloatArray]:
         """The columns of that matrix, each of shape (n,), most of them without a copy."""
-        parts = [_encode_column(chunk, column, self.na) for column in self.columns]
+        finite = {} if self.na else finite_columns(chunk.batch)
+        parts = [
+            finite[column.name]
+            if column.kind == "number" and not column.missing and column.name in finite
+            else _encode_column(chunk, column, self.na)
+            for column in self.columns
+        ]
         return [values for part in parts for values in part]
 
 
@@ -299,7 +323,8 @@ def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> FloatArra
     values = chunk.batch[column.name]
     if column.kind == "category":
         return _encode_category(chunk, column, na)
-    if column.kind == "number" and not (column.missing or na) and all_finite(values):
+    is_plain = column.kind == "number" and not (column.missing or na or column.percent)
+    if is_plain and all_finite(values):
         return cast_numbers(chunk, column.name, values)[None]  # most columns, without a copy
     numbers = Numbers.from_chunk(chunk, column.name, na)
     encoded = _booleans(numbers) if column.kind == "boolean" else numbers.values
@@ -310,6 +335,8 @@ def _encode_column(chunk: Chunk, column: Column, na: Sequence[str]) -> FloatArra
         raise chunk.error(column.name, problem, row, ", where a number is needed")
     if np.isinf(encoded).any():
         raise _infinite_error(chunk, column.name, encoded)
+    if numbers.percentages != (np.count_nonzero(~missing) if column.percent else 0):
+        raise InputError(f"{chunk.file}: {_percent_problem(column.name)}")
     if column.missing:
         return np.array([encoded, missing], np.float64)
     return encoded[None]
@@ -332,10 +359,25 @@ def _infinite_error(chunk: Chunk, name: str, values: FloatArray) -> InputError:
     return chunk.error(name, "has an infinite value", int(np.isinf(values).argmax()))
 
 
+def _percent_problem(name: str) -> str:
+    return (
+        f"column {shown(name)} has numbers with a percent sign and numbers without; write all of "
+        f"them in one way, or leave it out with {option('drop_columns')} {name}"
+    )
+
+
 # ---- Profiles
 
-MIN_NUMERIC = 0.9  # fraction of the values that are numbers in a numeric column
 MAX_COUNTED_LEVELS = 1 << 16
+MAX_NAMED = 5  # columns with the same problem
+
+
+class Place(NamedTuple):
+    """Where a text is among numbers."""
+
+    file: str
+    row: int  # from 1
+    text: str
 
 
 @dataclass
@@ -350,7 +392,8 @@ class Profile:
     full: bool = False  # there are more levels than are counted
     incomplete: bool = False  # some levels are not counted in all rows
     typed: bool = False  # the file itself states that it holds numbers
-    odd: InputError | None = None  # the first text among the numbers
+    percentages: int = 0  # numbers with a percent sign
+    odd: Place | None = None  # the first text among the numbers
     infinite: InputError | None = None  # the first infinite value
 
     @property
@@ -359,13 +402,26 @@ class Profile:
         return self.rows - self.missing
 
     @property
+    def counts(self) -> Counts:
+        """What decides on the kind of column."""
+        return Counts(self.values, self.numbers, self.booleans, self.typed, self.levels)
+
+    @property
     def kind(self) -> Kind | None:
-        """The kind of column, or None if it has no values."""
-        if self.values == 0:
-            return None
-        if self.typed or self.numbers >= MIN_NUMERIC * self.values:
-            return "number"
-        return "boolean" if self.booleans == self.values else "category"
+        """The kind of column, or None if it has no values; a mixed one has passed as a category."""
+        kind = self.counts.kind()
+        return "category" if kind == "mixed" else kind
+
+    def problem(self, name: str) -> str | None:
+        """What keeps the column from having a kind: text among numbers, or an infinite value."""
+        kind = self.counts.kind()
+        if self.odd is not None and kind in ("number", "mixed"):
+            file, row, text = self.odd
+            share = 1 - self.numbers / self.values
+            others = f" ({share:.1%} of its values are not numbers)" if kind == "mixed" else ""
+            place = f"has text {shown(text)} in row {row}{others}"
+            return f"{file}: column {shown(name)} {place}{remedy(name, self.levels)}"
+        return str(self.infinite) if kind == "number" and self.infinite is not None else None
 
     def add(self, chunk: Chunk, name: str, na: Sequence[str], as_category: bool) -> None:
         """Add a chunk; levels are counted for text that is not a number."""
@@ -386,6 +442,7 @@ class Profile:
             return
         self.typed |= numbers.text is None and known > 0
         self.numbers += known
+        self.percentages += numbers.percentages
         if self.infinite is None and np.isinf(numbers.values).any():
             self.infinite = _infinite_error(chunk, name, numbers.values)
         if len(numbers.odd):
@@ -393,12 +450,14 @@ class Profile:
             self._count(as_text(chunk, name).take(pa.array(numbers.odd)))
             if self.odd is None:
                 row = int(numbers.odd[0])
-                text = shown(chunk.batch[name][row].as_py())
-                remedy = (
-                    f"; mark missing values with {option('na')} {text}, or read the column as text "
-                    f"with {option('categorical')}"
-                )
-                self.odd = chunk.error(name, f"has text {text}", row, remedy)
+                text = str(chunk.batch[name][row].as_py())
+                self.odd = Place(chunk.file, chunk.file_row(row), text)
+
+    def add_numbers(self, rows: int) -> None:
+        """Add finite numbers, and the file states that they are numbers."""
+        self.rows += rows
+        self.numbers += rows
+        self.typed |= rows > 0
 
     def add_levels(self, chunk: Chunk, name: str, na: Sequence[str]) -> int:
         """Count the values of a category as levels; returns how many rows have one."""
@@ -431,6 +490,7 @@ class Profile:
         for level, rows in later.levels.items():  # in order of first appearance
             self._count_level(level, rows)
         self.typed |= later.typed
+        self.percentages += later.percentages
         self.odd = self.odd or later.odd
         self.infinite = self.infinite or later.infinite
 
@@ -464,7 +524,11 @@ class Profiler:
 
     def add(self, chunk: Chunk) -> None:
         """Add the next rows."""
+        finite = {} if self.na else finite_columns(chunk.batch)
         for name, profiles in self.profiles.items():
+            if name in finite and name not in self.categorical:
+                profiles[chunk.table].add_numbers(chunk.batch.num_rows)
+                continue
             profiles[chunk.table].add(chunk, name, self.na, name in self.categorical)
             self.unseen_na -= {text for text in self.unseen_na if contains(chunk, name, text)}
 
@@ -480,12 +544,32 @@ class Profiler:
                     profile.merge(later)
         return merged
 
+    def check(self) -> None:
+        """Raise an input error that names all columns whose kind is unclear."""
+        problems: dict[str, str] = {}
+        for name, profiles in self.profiles.items():
+            if name in self.categorical:
+                continue
+            found = [profile.problem(name) for profile in profiles]
+            numbers = sum(profile.numbers for profile in profiles)
+            if 0 < sum(profile.percentages for profile in profiles) < numbers:
+                found.append(f"{self.tables[0].name}: {_percent_problem(name)}")
+            if problem := next(filter(None, found), None):
+                problems[name] = problem
+        if problems:
+            first, *others = problems
+            also = "; the same in columns " if len(others) > 1 else "; the same in column "
+            also = also + ", ".join(map(shown, others[:MAX_NAMED])) if others else ""
+            more = ", ..." if len(others) > MAX_NAMED else ""
+            raise InputError(f"{problems[first]}{also}{more}")
+
     def finish(self, rows: Rows) -> None:
         """Count in another pass the levels that could not be counted on the way.
 
         These are levels that are numbers, in columns that turned out to be categories, and levels
         of categories with too many of them, profiled in parts.
         """
+        self.check()
         names = []
         for name, profiles in self.profiles.items():
             uncounted = any(profile.numbers or profile.incomplete for profile in profiles)
@@ -511,10 +595,8 @@ class Profiler:
             kind = self._kind(name)
             missing = any(profile.missing for profile in profiles)
             if kind != "category":
-                for error in (e for p in profiles for e in (p.odd, p.infinite)):
-                    if kind == "number" and error is not None:
-                        raise error
-                columns.append(Column(name, kind, missing))
+                percent = any(profile.percentages for profile in profiles)
+                columns.append(Column(name, kind, missing, percent=percent))
                 continue
             counts = sum((profile.levels for profile in profiles), Counter())
             frequent = [level for level, count in counts.items() if count >= MIN_LEVEL_ROWS]
@@ -528,6 +610,9 @@ class Profiler:
                     f"tells little; is it an id ({option('id_column')}) or a group?"
                 )
                 notices.append(Notice("identifier-like-column", message))
+            elif name not in self.categorical and _matching(counts, DATE) > values / 2:
+                message = f"column {shown(name)} has dates, and each is read as a category"
+                notices.append(Notice("date-column", message))
         return Encoding(tuple(columns), self.na), notices
 
     def summary(self) -> list[ColumnSummary]:
@@ -558,3 +643,32 @@ class Profiler:
             f"{option('categorical')} reads it as text in both, {option('id_column')} and "
             f"{option('keep_columns')} exclude it from the features"
         )
+
+
+def _matching(counts: Counter[str], pattern: str) -> int:
+    """How many values match a pattern."""
+    return sum(rows for text, rows in counts.items() if re.search(pattern, text))
+
+
+# ---- Names that a spreadsheet has changed
+
+MAX_CHANGED = 0.5  # fraction of the names; beyond, they are dates
+
+
+def names_as_dates(rows: Rows) -> list[Notice]:
+    """Warnings of names such as 1-Mar, which was MARCH1, among the first ids and groups."""
+    notices: dict[str, Notice] = {}
+    for table in rows.tables if rows.carried else ():
+        first_rows = replace(rows, tables=(table,), sets=rows.sets[:1]).chunks(rows.carried)
+        for chunk, name in itertools.product(itertools.islice(first_rows, 1), rows.carried):
+            text = pc.utf8_trim_whitespace(as_text(chunk, name))
+            changed = np.asarray(pc.match_substring_regex(text, NAME_AS_DATE))
+            if changed.any() and changed.mean() < MAX_CHANGED:
+                first = int(changed.argmax())
+                message = (
+                    f"{table.name}: column {shown(name)} has {shown(text[first].as_py())} in row "
+                    f"{chunk.file_row(first)}, which looks like a name that a spreadsheet turned "
+                    f"into a date ({changed.sum()} rows)"
+                )
+                notices.setdefault(name, Notice("names-as-dates", message))
+    return list(notices.values())

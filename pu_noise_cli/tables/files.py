@@ -12,6 +12,7 @@ import os
 import re
 import stat
 import sys
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,13 +27,17 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..errors import InputError, MachineError, UsageError, from_os_error, option
+from .notation import Marks
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
-# the kind of table that a suffix states; txt is csv or tsv, depending on the first row
+TEXTS = (*DELIMITERS, "txt", "vcf")  # kinds of text; those without a delimiter have any
+# the kind of table that a suffix states; a vcf is recognized only to be refused
 SUFFIXES = {"csv": "csv", "tsv": "tsv", "tab": "tsv", "txt": "txt", "parquet": "parquet"}
+SUFFIXES |= {"vcf": "vcf", "bcf": "vcf"}
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 BGZIP = ".bgz"  # gzip in blocks, which is read but not written
 MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1": ".parquet"}
+MAGIC |= {b"PK\x03\x04": ".xlsx", b"\xd0\xcf\x11\xe0": ".xls"}
 BLOCK_BYTES = 1 << 22
 MAX_BYTES = 1 << 30  # of a file that is read whole
 MAX_UNPACKED = 1 << 24  # bytes of a compressed document: a small file may unpack to any size
@@ -61,20 +66,73 @@ class Format:
         if kind is None or (kind == "parquet" and compression):
             raise UsageError(
                 f"{name}: cannot tell the format from the name; use .csv, .tsv, .tab or .txt (.gz "
-                "or .zst may follow) or .parquet; input tables may also be .bgz, or have any name "
-                f"with {option('input_format')}"
+                "or .zst may follow) or .parquet; input tables may also be .xlsx or .bgz, or have "
+                f"any name with {option('input_format')}"
             )
         return cls(kind, compression)
 
 
+class Spool:
+    """An unnamed temporary file, gone as soon as nothing refers to it."""
+
+    def __init__(self) -> None:
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with its owner
+
+    @property
+    def path(self) -> str:
+        """Its name: by the descriptor, so that Arrow's threads need not call back into Python."""
+        self.file.flush()
+        return f"/dev/fd/{self.file.fileno()}"
+
+    def __del__(self) -> None:
+        if hasattr(self, "file"):
+            self.file.close()
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a text table is written."""
+
+    delimiter: str
+    quote: str
+    header: tuple[str, ...]  # '' for a column without a name
+    lines: int  # before the rows
+    marks: Marks  # what its values say about the decimal mark
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of its columns."""
+        return [name for name in self.header if name]
+
+
+@dataclass(frozen=True, eq=False)
+class Copy:
+    """The rows of a shard in Arrow's file format."""
+
+    spool: Spool
+    places: Mapping[str, int]  # of columns in the file
+
+    def batches(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Columns of all rows in order, so many rows at a time."""
+        wanted = sorted(self.places[name] for name in columns)
+        options = pa.ipc.IpcReadOptions(included_fields=wanted, use_threads=False)
+        with pa.OSFile(self.spool.path) as source:
+            reader = pa.ipc.open_file(source, options=options)
+            for number in range(reader.num_record_batches):
+                batch = reader.get_batch(number).select(columns)
+                for start in range(0, batch.num_rows, rows):
+                    yield batch.slice(start, rows)
+
+
 @dataclass(frozen=True)
 class Shard:
-    """One file of a table, or a stream copied to a temporary file."""
+    """One file of a table; a stream, a workbook or text in UTF-16 is copied to a temporary file."""
 
     name: str
     format: Format
     path: str
-    spool: BinaryIO | None = None  # the copy of a stream, kept open as long as the shard lives
+    spool: Spool | None = None  # a copy of its bytes, kept open as long as the shard lives
+    dialect: Dialect | None = None  # of text
 
     def open(self) -> pa.NativeFile:
         """Open the decompressed bytes from the start."""
@@ -84,7 +142,7 @@ class Shard:
 
     def _raw(self) -> pa.NativeFile:
         if self.spool is not None:
-            self.spool.seek(0)
+            self.spool.file.seek(0)
         return pa.OSFile(os.fsencode(self.path))  # a name need not be UTF-8
 
     @cached_property
@@ -94,6 +152,10 @@ class Shard:
             return None
         with input_errors(self.name):
             return int(self.parquet().metadata.num_rows)
+
+    def set_num_rows(self, rows: int) -> None:
+        """Keep the number of rows that was counted."""
+        self.__dict__["num_rows"] = rows
 
     def parquet(self, coded: Sequence[str] = ()) -> Any:
         """Open the Parquet file, reading the `coded` columns as dictionaries of their values."""
@@ -110,6 +172,15 @@ class Shard:
     def set_digest(self, digest: str) -> None:
         """Store a digest computed elsewhere."""
         self.__dict__["_sha256"] = digest
+
+    @property
+    def copy(self) -> Copy | None:
+        """A columnar copy of its rows, if text was copied."""
+        return self.__dict__.get("_copy")
+
+    def set_copy(self, copy: Copy) -> None:
+        """Have rows read from a copy."""
+        self.__dict__["_copy"] = copy
 
     @cached_property
     def _sha256(self) -> str:

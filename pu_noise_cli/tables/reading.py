@@ -6,18 +6,17 @@ as written: columns.py decides what a value means.
 
 from __future__ import annotations
 
-import csv
+import codecs
 import functools
 import glob
 import io
-import itertools
+import logging
+import operator
 import os
 import re
 import shutil
 import stat
 import sys
-import tempfile
-import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,18 +29,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InputError, UsageError, option
+from .dialect import NAMES, Layout, sniff
 from .files import (
     BLOCK_BYTES,
     COMPRESSIONS,
     DELIMITERS,
     SUFFIXES,
+    TEXTS,
+    Dialect,
     Format,
     Shard,
+    Spool,
     input_errors,
     magic_suffix,
     usage_errors,
 )
+from .notation import PLAIN, Marks, Notation, unclear
 
+LOG = logging.getLogger("punoise")
+ANY_LAYOUT = Layout()
+BYTE_ORDER_MARKS = {  # UTF-32 starts as UTF-16 does, so it comes first
+    b"\xff\xfe\0\0": "utf-32",
+    b"\0\0\xfe\xff": "utf-32",
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+}
 BATCH_ROWS, BATCH_VALUES, BATCH_BYTES = 1 << 17, 1 << 22, 1 << 26  # maxima of one batch
 MAX_COLUMNS = 1 << 17
 AHEAD = 2  # batches read while others are worked on
@@ -82,6 +94,7 @@ class Table:
     columns: tuple[str, ...]
     shards: tuple[Shard, ...] = field(repr=False)
     first_row: int = 0  # of its first shard, if it is a part of a table
+    notation: Notation = PLAIN  # of numbers in text columns
 
     @cached_property
     def column_set(self) -> frozenset[str]:
@@ -105,8 +118,7 @@ class Table:
         for shard in self.shards:
             first_row = 0
             with input_errors(shard.name):
-                reader = READERS[shard.format.kind]
-                for batch in reader.batches(shard, list(columns), rows, coded):
+                for batch in _shard_batches(shard, list(columns), rows, coded):
                     yield Batch(batch, shard.name, first_row)
                     first_row += batch.num_rows
 
@@ -115,6 +127,15 @@ class Table:
         if column not in self.column_set:
             known = ", ".join(self.columns[:8]) + (", ..." if len(self.columns) > 8 else "")
             raise InputError(f"{self.name}: no column {column!r} for {role}; it has {known}")
+
+
+def _shard_batches(
+    shard: Shard, columns: list[str], rows: int, coded: str | None
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a shard, from its copy if that has the columns."""
+    if shard.copy is not None and shard.copy.places.keys() >= set(columns):
+        return shard.copy.batches(columns, rows)
+    return READERS[shard.format.kind].batches(shard, columns, rows, coded)
 
 
 def _read_ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
@@ -131,29 +152,43 @@ def _read_ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
 # ---- Finding a table's files
 
 
-def open_table(name: str, kind: str | None = None) -> Table:
+def open_table(name: str, layout: Layout = ANY_LAYOUT) -> Table:
     """Find a table's files and read its column names.
 
     Parameters
     ----------
     name
         A file, a directory or glob of shards, or `-` for standard input.
-    kind
-        A key of READERS, overriding the suffix.
+    layout
+        What the user states; the rest is found from the names and the content of the files.
     """
-    return _table(name, _find_shards(name, kind))
+    shards = _find_shards(name, layout.input_format)
+    shards = tuple(_readable(shard, layout) for shard in shards)
+    return _with_notation(_table(name, shards), layout)
+
+
+def open_tables(
+    names: Sequence[str], kind: str | None = None, order: Callable[[str], str] = str
+) -> Table:
+    """One table of the files that several names stand for, sorted by `order` of their paths."""
+    shards = [shard for name in names for shard in _find_shards(name, kind)]
+    paths = Counter(os.path.realpath(shard.path) for shard in shards)
+    for shard in shards:
+        if paths[os.path.realpath(shard.path)] > 1:
+            raise UsageError(f"{shard.name}: is given twice")
+    if len({shard.format.kind for shard in shards}) > 1:
+        raise InputError(f"{names[0]}, ...: the files have several formats")
+    shards.sort(key=lambda shard: (order(shard.path), shard.path))
+    return _table(names[0] if len(names) == 1 else f"{names[0]}, ...", tuple(shards))
 
 
 def table_in_memory(name: str, table: pa.Table) -> Table:
     """An Arrow table as if it were a file."""
     import pyarrow.parquet as pq
 
-    spool = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the table
-    pq.write_table(table, spool)
-    spool.flush()
-    shard = Shard(name, Format("parquet"), f"/dev/fd/{spool.fileno()}", spool)
-    weakref.finalize(shard, spool.close)
-    return _table(name, (shard,))
+    spool = Spool()
+    pq.write_table(table, spool.file)
+    return _table(name, (Shard(name, Format("parquet"), spool.path, spool),))
 
 
 def _table(name: str, shards: tuple[Shard, ...]) -> Table:
@@ -169,15 +204,20 @@ def _table(name: str, shards: tuple[Shard, ...]) -> Table:
         headers.append(header)
     first = headers[0]
     for shard, header in zip(shards, headers, strict=True):
-        for column, count in Counter(header).items():
-            if count > 1:
-                raise InputError(f"{shard.name}: column {column!r} appears {count} times")
+        _check_header(shard.name, header)
         if different := set(header) ^ set(first):
             raise InputError(
                 f"{shard.name}: column {min(different)!r} is not in all shards of {name}; "
                 "all shards of a table have the same columns"
             )
     return Table(name, tuple(first), shards)
+
+
+def _check_header(name: str, header: Sequence[str]) -> None:
+    """Raise an input error if a column appears twice."""
+    for column, count in Counter(header).items():
+        if count > 1:
+            raise InputError(f"{name}: column {column!r} appears {count} times; rename the others")
 
 
 def _find_shards(name: str, kind: str | None) -> tuple[Shard, ...]:
@@ -230,31 +270,100 @@ def _shards(name: str, files: list[str], kind: str | None) -> tuple[Shard, ...]:
 
 
 def _shard_on_disk(name: str, kind: str | None) -> Shard:
-    return _with_known_kind(Shard(name, Format.from_name(name, kind), os.path.abspath(name)))
+    return Shard(name, Format.from_name(name, kind), os.path.abspath(name))
 
 
 def _spooled(name: str, stream: BinaryIO, kind: str | None) -> Shard:
     """A stream copied to an unnamed temporary file, as it must be read more than once."""
     with usage_errors(f"{name}: cannot be copied"):
-        spool = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the table
-        shutil.copyfileobj(stream, spool)
-    spool.seek(0)
-    suffix = magic_suffix(spool.read(4))
-    # by its descriptor, so that Arrow's threads need not call back into Python to read it
-    path = f"/dev/fd/{spool.fileno()}"
-    kind = kind or ("parquet" if suffix == ".parquet" else "txt")
-    return _with_known_kind(Shard(name, Format(kind, COMPRESSIONS.get(suffix or "")), path, spool))
+        spool = Spool()
+        shutil.copyfileobj(stream, spool.file)
+    spool.file.seek(0)
+    suffix = magic_suffix(spool.file.read(4))
+    kind = kind or SUFFIXES.get((suffix or "").removeprefix("."), "txt")
+    return Shard(name, Format(kind, COMPRESSIONS.get(suffix or "")), spool.path, spool)
 
 
-def _with_known_kind(shard: Shard) -> Shard:
-    """The shard; if it is just text, its first line that is not a comment tells csv from tsv."""
-    if shard.format.kind != "txt":
-        return shard
+def _readable(shard: Shard, layout: Layout) -> Shard:
+    """The shard with the dialect of its text; a workbook or UTF-16 as a copy that can be read."""
     with input_errors(shard.name):
-        lines = shard.open().read(SNIFF_BYTES).splitlines()
-    first = next((line for line in lines if line and not line.startswith(b"#")), b"")
-    kind = "csv" if b"," in first and b"\t" not in first else "tsv"
-    return replace(shard, format=replace(shard.format, kind=kind))
+        if shard.format.kind == "xlsx":
+            return _copied_sheet(shard, layout)
+        if shard.format.kind not in TEXTS:
+            return shard
+        if shard.format.kind == "vcf" and not shard.format.compression:
+            shard = _decompressed(shard)
+        with shard.open() as stream:
+            start = stream.read(4)
+        codec = next(
+            (codec for mark, codec in BYTE_ORDER_MARKS.items() if start.startswith(mark)), None
+        )
+        if codec is not None:
+            shard = _in_utf8(shard, codec)
+        dialect = sniff(shard, layout)
+    kind = shard.format.kind
+    if kind not in DELIMITERS:
+        kind = "csv" if dialect.delimiter == "," else "tsv"
+    return _changed(shard, format=replace(shard.format, kind=kind), dialect=dialect)
+
+
+def _decompressed(shard: Shard) -> Shard:
+    """A .bcf is compressed though its name does not say so."""
+    with shard.open() as stream:
+        is_packed = magic_suffix(stream.read(4)) == ".gz"
+    return replace(shard, format=replace(shard.format, compression="gzip")) if is_packed else shard
+
+
+def _copied_sheet(shard: Shard, layout: Layout) -> Shard:
+    """A shard with the sheet of a workbook as a Parquet file."""
+    import pyarrow.parquet as pq
+
+    from .spreadsheets import read_sheet
+
+    with shard.open() as stream:
+        raw = io.BytesIO(stream.read())
+    table = read_sheet(shard.name, raw, layout.sheet, layout.decimal or ".")
+    _check_header(shard.name, table.column_names)
+    spool = Spool()
+    pq.write_table(table, spool.file)
+    return _changed(shard, format=Format(shard.format.kind), path=spool.path, spool=spool)
+
+
+def _in_utf8(shard: Shard, codec: str) -> Shard:
+    """A shard with the text in UTF-8."""
+    spool = Spool()
+    decoder = codecs.getincrementaldecoder(codec)()
+    with shard.open() as stream:
+        while block := stream.read(BLOCK_BYTES):
+            spool.file.write(decoder.decode(block).encode())
+        spool.file.write(decoder.decode(b"", final=True).encode())
+    return _changed(shard, format=Format(shard.format.kind), path=spool.path, spool=spool)
+
+
+def _changed(shard: Shard, **changes: Any) -> Shard:
+    """The shard with changes; the digest of a copy is that of the user's file."""
+    changed = replace(shard, **changes)
+    if changed.path != shard.path or "_sha256" in shard.__dict__:
+        changed.set_digest(shard.sha256())
+    return changed
+
+
+def _with_notation(table: Table, layout: Layout) -> Table:
+    """The table with the notation of its numbers, as stated or as all its files together show."""
+    dialects = [shard.dialect for shard in table.shards if shard.dialect is not None]
+    marks = functools.reduce(operator.or_, (dialect.marks for dialect in dialects), Marks())
+    notation = marks.notation() if layout.decimal is None else Notation(layout.decimal, True)
+    has_semicolons = any(dialect.delimiter == ";" for dialect in dialects)
+    if layout.decimal is None and has_semicolons and marks.points_are_unclear:
+        raise InputError(f"{table.name}: {unclear(marks.point_thousands)}")
+    found = [
+        f"columns are separated by {NAMES.get(dialect.delimiter, repr(dialect.delimiter))}"
+        for shard, dialect in zip(table.shards, dialects, strict=False)
+        if dialect.delimiter not in (layout.delimiter, DELIMITERS[shard.format.kind])
+    ][:1]
+    if said := found + (marks.described(notation) if layout.decimal is None else []):
+        LOG.info("%s: %s", table.name, "; ".join(said))
+    return replace(table, notation=notation)
 
 
 def existing_files(name: str) -> list[str]:
@@ -265,92 +374,6 @@ def existing_files(name: str) -> list[str]:
 
 
 # ---- CSV and TSV
-
-SNIFF_BYTES, MAX_SNIFFED = 1 << 20, 1 << 24  # the latter if two rows are longer
-NUMBERED = re.compile(r"^\[\d+\]")  # before each name in a header of bcftools
-BYTE_ORDER_MARKS = {
-    "UTF-32": (b"\xff\xfe\0\0", b"\0\0\xfe\xff"),  # starts as UTF-16 does, so it comes first
-    "UTF-16": (b"\xff\xfe", b"\xfe\xff"),
-}
-
-
-def _read_header(shard: Shard) -> tuple[list[str], int]:
-    """The column names of a text table, '' for a column without one, and the lines before the data.
-
-    They are in the first row, or in the last comment line as in VCF.
-    """
-    comments, rows, ends = _first_rows(shard)
-    delimiter = DELIMITERS[shard.format.kind]
-    if comments and _is_header(comments[-1], rows, delimiter):
-        names = next(csv.reader([comments[-1][1:]], delimiter=delimiter))
-        names = [NUMBERED.sub("", name.strip()) for name in names]
-        lines, data = len(comments), rows[:1]
-    elif rows:
-        names, lines, data = rows[0], ends[0], rows[1:]
-    else:
-        raise InputError(f"{shard.name}: the table is empty")
-    named = max((i for i, name in enumerate(names, start=1) if name), default=0)
-    if named == 0:
-        raise InputError(f"{shard.name}: the header names no column")
-    trailing = data[0][named:] if data else []
-    if any(trailing) or (data and len(data[0]) < named):
-        raise InputError(
-            f"{shard.name}: row 1 has {len(data[0])} values where the header names {named} columns"
-        )
-    return names[:named] + trailing, lines
-
-
-def _first_rows(shard: Shard) -> tuple[list[str], list[list[str]], list[int]]:
-    """The comment lines at the top, the first two rows after them, and the line each ends on."""
-    for size in (SNIFF_BYTES, MAX_SNIFFED):
-        raw = shard.open().read(size)
-        _check_is_utf8_text(shard, raw)
-        whole = len(raw) < size
-        if not whole:  # do not cut a character or a row in two
-            raw = raw[: raw.rfind(b"\n") + 1]
-        lines = list(io.StringIO(raw.decode("utf-8-sig"), newline=""))
-        comments = list(itertools.takewhile(lambda line: line.startswith("#"), lines))
-        rows: list[list[str]] = []
-        ends: list[int] = []
-        csv.field_size_limit(1 << 30)
-        reader = csv.reader(lines[len(comments) :], delimiter=DELIMITERS[shard.format.kind])
-        for row in reader:
-            if row and len(rows) < 2:
-                rows.append([value.strip() for value in row])
-                ends.append(len(comments) + reader.line_num)
-        if whole or len(rows) == 2:
-            return comments, rows, ends
-    raise InputError(
-        f"{shard.name}: the first {MAX_SNIFFED} bytes hold no two rows; a row may have "
-        f"{BLOCK_BYTES}, and a quote must be closed"
-    )
-
-
-def _check_is_utf8_text(shard: Shard, start: bytes) -> None:
-    """Raise an input error if the first bytes belong to another format or encoding."""
-    if not shard.format.compression and (suffix := magic_suffix(start)):
-        raise InputError(f"{shard.name}: this is a {suffix} file by its content; name it so")
-    for encoding, marks in BYTE_ORDER_MARKS.items():
-        if start.startswith(marks):
-            raise InputError(f"{shard.name}: the text is {encoding}; convert it to UTF-8")
-
-
-def _is_header(comment: str, rows: list[list[str]], delimiter: str) -> bool:
-    """Whether a comment line names the columns: VCF's `#CHROM`, or bcftools' `# [1]CHROM`."""
-    if comment.startswith("##") or not rows:
-        return False
-    if comment[1:2].isspace() and not NUMBERED.match(comment[1:].strip()):
-        return False
-    width = len(next(csv.reader([comment[1:]], delimiter=delimiter)))
-    return width == len(rows[0]) and (width > 1 or _is_number(rows[0][0]))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 @functools.cache
@@ -364,8 +387,13 @@ def _start_threads() -> None:
         list(pyarrow.csv.open_csv(pa.py_buffer(b"a\n1\n"), read_options=options))
 
 
+def _dialect(shard: Shard) -> Dialect:
+    assert shard.dialect is not None  # every text has one since it was opened
+    return shard.dialect
+
+
 def _text_columns(shard: Shard) -> list[str]:
-    return [name for name in _read_header(shard)[0] if name]
+    return _dialect(shard).columns
 
 
 def _text_batches(
@@ -375,8 +403,9 @@ def _text_batches(
     import pyarrow.csv
 
     _start_threads()
-    header, lines = _read_header(shard)
-    names = [name or f"\0{i}" for i, name in enumerate(header, 1)]
+    dialect = _dialect(shard)
+    lines = dialect.lines
+    names = [name or f"\0{i}" for i, name in enumerate(dialect.header, 1)]
     unnamed = [name for name in names if name.startswith("\0")]
     bad_rows = []
 
@@ -393,7 +422,8 @@ def _text_batches(
             skip_rows=lines,
         ),
         "parse_options": pyarrow.csv.ParseOptions(
-            delimiter=DELIMITERS[shard.format.kind],
+            delimiter=dialect.delimiter,
+            quote_char=dialect.quote,
             newlines_in_values=True,
             ignore_empty_lines=len(names) > 1,
             invalid_row_handler=keep_bad_row,
@@ -489,7 +519,8 @@ def _parquet_batches(
     file = shard.parquet()
     # in a small file one long text may stand for every row: its size is checked before decoding
     is_small = os.stat(shard.path).st_size < SMALL_FILE
-    texts = [name for name in columns if pa.types.is_string(file.schema_arrow.field(name).type)]
+    schema = file.schema_arrow  # made anew at each call, from all columns
+    texts = [name for name in columns if pa.types.is_string(schema.field(name).type)]
     if encoded := [name for name in texts if is_small or name == coded]:
         file = shard.parquet(encoded)
     for group in range(file.num_row_groups):  # one at a time, or it reads far ahead into memory
@@ -576,3 +607,5 @@ def _check_text(column: pa.Array) -> None:
 register_reader("csv", Reader(_text_columns, _text_batches))
 register_reader("tsv", READERS["csv"])
 register_reader("parquet", Reader(_parquet_columns, _parquet_batches))
+register_reader("xlsx", READERS["parquet"])  # a workbook is copied to a Parquet file
+SUFFIXES.update(dict.fromkeys(("xls", "xlsm", "xlsb", "ods"), "xlsx"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError, option
 from ..numerics import BoolArray, IntArray
+from .notation import PLAIN, Notation
 from .reading import Table
 
 SetArray = NDArray[np.int8] | BoolArray  # codes of sets; True is LABELED, False UNLABELED
@@ -25,6 +27,7 @@ OVERLAP = len(SETS)  # of unlabeled rows that are labeled, too: they are scored,
 SET_NAMES = (*SETS, "overlap")
 UNKNOWN, IGNORED, CONTRADICTORY = -1, -2, -3  # further codes of labels
 EVERY_OTHER = "*"  # among values of labels: all that are not named
+NO_LABEL = ("", ".", "NA", "NaN", "nan", "None")  # unlabeled where every other value is labeled
 MAX_WORDS = 12  # labels that a message lists
 MAX_SHOWN = 60  # characters of a user's text in a message
 MAX_TEXT = 1000  # bytes of a category or a group
@@ -62,6 +65,7 @@ class Chunk:
     file: str
     first_file_row: int
     file_rows: IntArray | None = None  # (n,): from 0, if some rows are left out
+    notation: Notation = PLAIN  # of numbers in text
     labeled: BoolArray = field(init=False)  # (n,)
     unlabeled: BoolArray = field(init=False)  # (n,): neither labeled nor known negatives
     counted: BoolArray = field(init=False)  # (n,): all but OVERLAP
@@ -109,6 +113,7 @@ class Rows:
     keys: Keys = ()  # names of keys that rows share, and the columns that each is made of
     set_names: tuple[str, ...] = ("",) * len(SETS)  # how messages name each set
     labeled_class: LabeledClass = "positive"
+    file_key: Callable[[str], str] = str  # what FILE in a key makes of a file's name
     # rows of the unlabeled table that are in the labeled one, too; increasing
     overlap: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS, compare=False, repr=False)
 
@@ -121,7 +126,7 @@ class Rows:
     def __post_init__(self) -> None:
         group = () if self.group_column is None else (self.group_column,)
         columns = dict.fromkeys(column for _, parts in self.keys for column in parts)
-        from_tables = self.sets if self.label_column is None else ()
+        from_tables = self.sets if self.label_column is None or len(self.tables) > 1 else ()
         files = [shard.name for table in self.tables for shard in table.shards]
         folders = [os.path.dirname(os.path.abspath(file)) for file in files if FILE in columns]
         self.__dict__.update(
@@ -148,6 +153,7 @@ class Rows:
         keys: Mapping[str, Sequence[str]] | None = None,
         set_names: Mapping[int, str] | None = None,
         labeled_class: LabeledClass = "positive",
+        file_key: Callable[[str], str] = str,
         wanted_by: str = "features",
     ) -> Rows:
         """Match the columns of tables by name.
@@ -166,6 +172,8 @@ class Rows:
         label_values
             Values of the label column with the set that each stands for. If only labeled rows are
             named, all others are unlabeled; else a value that is not named is an error.
+        label_column
+            Of tables with sets of their own, it must agree with these.
         keys
             The columns that make up each key; FILE stands for the name of the file.
         set_names
@@ -207,6 +215,7 @@ class Rows:
             keys=tuple(parts.items()),
             set_names=_set_names(tables, codes, label_column, label_values, set_names or {}),
             labeled_class=labeled_class,
+            file_key=file_key,
         )
 
     def chunks(self, columns: Sequence[str]) -> Iterator[Chunk]:
@@ -214,18 +223,20 @@ class Rows:
         label = [] if self.label_column is None else [self.label_column]
         wanted = list(dict.fromkeys([*columns, *label]))
         for position, table in enumerate(self.tables):
-            row = table.first_row
+            row, notation = table.first_row, table.notation
             for batch, file, file_row in table.batches(
-                wanted or [table.columns[0]], coded=self.label_column
+                wanted or self.features[:1], coded=self.label_column
             ):
                 code = np.array(self.sets[position], np.int8)
                 batch = _cut_long(batch, self.features)
                 sets = np.broadcast_to(code, batch.num_rows)
                 if code == UNLABELED:
                     sets = self._without_overlap(sets, row)
-                chunk = Chunk(batch, sets, position, row, file, file_row)
+                chunk = Chunk(batch, sets, position, row, file, file_row, notation=notation)
                 if self.label_column is not None:
                     labels = _parse_labels(chunk, self.label_column, dict(self.label_values))
+                    if len(self.tables) > 1:
+                        _check_agreement(chunk, self.label_column, labels)
                     chunk = replace(chunk, sets=labels).without_ignored()
                 yield chunk
                 row += chunk.batch.num_rows
@@ -277,6 +288,22 @@ class Rows:
         label = () if self.label_column is None else (self.label_column,)
         return (*self.carried, *self.key_columns, *label)
 
+    def check_labels(self) -> None:
+        """Raise an input error if a value that the user names does not occur as a label."""
+        found: Counter[str] = Counter()
+        for table in self.tables:
+            for batch, *_ in table.batches([str(self.label_column)]):
+                words = batch.column(0).cast(pa.string()).fill_null("").to_pylist()
+                found.update(part.strip() for word in words for part in word.split(","))
+        named = [value for value, _ in self.label_values if value != EVERY_OTHER]
+        if absent := [value for value in named if value not in found]:
+            most = [f"{shown(word)} ({rows})" for word, rows in found.most_common(MAX_WORDS)]
+            more = ", ..." if len(found) > MAX_WORDS else ""
+            raise InputError(
+                f"{self.tables[0].name}: no row has {shown(absent[0])} in column "
+                f"{shown(self.label_column)}; its values are {', '.join(most)}{more}"
+            )
+
     def id_parts(self, chunk: Chunk) -> list[pa.Array]:
         """The columns of ids as text; row numbers from 0 if there are none."""
         if not self.id_columns:
@@ -290,7 +317,9 @@ class Rows:
 
     def key_texts(self, chunk: Chunk) -> dict[str, pa.Array]:
         """The keys of the rows of a chunk as text, by name."""
-        file = os.path.relpath(chunk.file, self.directory) if self.directory else ""
+        file = ""
+        if self.directory:
+            file = self.file_key(os.path.relpath(chunk.file, self.directory))
         return {
             name: _joined([file if c == FILE else as_text(chunk, c) for c in columns])
             for name, columns in self.keys
@@ -420,6 +449,19 @@ def _parse_labels(chunk: Chunk, column: str, values: Mapping[str, int]) -> NDArr
     return sets
 
 
+def _check_agreement(chunk: Chunk, column: str, labels: NDArray[np.int8]) -> None:
+    """Raise an input error if a label contradicts the table that its row is in."""
+    if (wrong := (labels != chunk.sets) & (labels >= 0)).any():
+        row = int(wrong.argmax())
+        given, found = (SET_NAMES[sets[row]] for sets in (chunk.sets, labels))
+        raise chunk.error(
+            column,
+            f"says {found}, and the table was given as the {given} one,",
+            row,
+            "; are the two tables exchanged?",
+        )
+
+
 def _label_error(
     chunk: Chunk, column: str, row: int, code: int, words: Sequence[str]
 ) -> InputError:
@@ -451,6 +493,8 @@ def _stated_set(text: str, values: Mapping[str, int]) -> int:
     """The set that a label stands for; of several values separated by commas, a class decides."""
     if not values:
         return LABELS.get(text.strip().lower(), UNKNOWN)
+    if values.get(EVERY_OTHER) == LABELED and text.strip() in NO_LABEL:
+        return UNLABELED
     codes = {values[part.strip()] for part in text.split(",") if part.strip() in values}
     if {LABELED, NEGATIVE} <= codes:
         return CONTRADICTORY

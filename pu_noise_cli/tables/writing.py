@@ -317,7 +317,7 @@ def table_writer(
 def _parquet_writer(
     file: BinaryIO, schema: pa.Schema, coded: Sequence[str]
 ) -> Iterator[WriteBatch]:
-    """Collect batches into large row groups."""
+    """Collect batches into large row groups; the sizes of batches do not show in the file."""
     import pyarrow.parquet as pq
 
     pending: list[pa.RecordBatch] = []
@@ -327,14 +327,20 @@ def _parquet_writer(
 
         def flush() -> None:
             if pending:
-                writer.write_table(pa.Table.from_batches(pending))
+                table = pa.Table.from_batches(pending).combine_chunks()
                 pending.clear()
+                writer.write_table(table)
 
         def write(batch: pa.RecordBatch) -> None:
-            pending.append(batch)
-            rows, size = sum(b.num_rows for b in pending), sum(b.nbytes for b in pending)
-            if rows >= ROW_GROUP or size >= ROW_GROUP_BYTES:
-                flush()
+            while batch.num_rows:
+                room = ROW_GROUP - sum(b.num_rows for b in pending)
+                pending.append(batch.slice(0, room))
+                batch = batch.slice(room)
+                if (
+                    pending[-1].num_rows == room
+                    or sum(b.nbytes for b in pending) >= ROW_GROUP_BYTES
+                ):
+                    flush()
 
         yield write
         flush()
@@ -400,6 +406,9 @@ def write_text(name: str, text: str) -> None:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
 def _json(value: Any, newline: str) -> str:
     inner = newline + "  "
     if isinstance(value, dict) and value:
@@ -407,7 +416,7 @@ def _json(value: Any, newline: str) -> str:
         return "{" + inner + f",{inner}".join(items) + newline + "}"
     if isinstance(value, list | tuple) and any(isinstance(v, dict | list | tuple) for v in value):
         return "[" + inner + f",{inner}".join(_json(item, inner) for item in value) + newline + "]"
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return _encode(value)
 
 
 # ---- A run's directory: names and provenance
@@ -421,13 +430,15 @@ TABLE_FORMATS = ("parquet", "tsv", "csv")
 SHARDED = ("scores", "posterior")  # tables that may be directories of shards
 MANIFESTS = tuple(f"{name}/{MANIFEST}" for name in SHARDED)
 DOCUMENTS = ("prior.json", "model.punoise", "report.html", PROVENANCE)
+LISTS = ("candidates.tsv", "labels_to_check.tsv", "columns.tsv")
 THRESHOLDS = ("thresholds.json", "thresholds.tsv")
 GROUPS = tuple(f"groups.{form}" for form in TABLE_FORMATS)
-ROLLED_UP = ("psms.tsv", "peptides.tsv", "proteins.tsv")
+LEVELS = ("psms.tsv", "peptides.tsv", "proteins.tsv")
+ROLLED_UP = (*LEVELS, *(f"decoys.{name}" for name in LEVELS), "matches.json")
 # every file that a run may write
 OUTPUTS = (
     *(f"{name}.{form}" for name in SHARDED for form in TABLE_FORMATS),
-    *(*DOCUMENTS, *THRESHOLDS, *GROUPS, *ROLLED_UP),
+    *(*DOCUMENTS, *LISTS, *THRESHOLDS, *GROUPS, *ROLLED_UP),
 )
 
 
@@ -449,8 +460,8 @@ class Provenance(msgspec.Struct, kw_only=True):
     options: dict[str, Any]  # that results depend on
     execution: dict[str, Any]  # the other options, and how long each step took
     score_column: str | None  # None if the score was learned
-    n_labeled: Count
-    n_unlabeled: Count
+    n_labeled: Count | None  # None if nothing was trained
+    n_unlabeled: Count | None
     n_negatives: Count | None
     columns: list[ColumnSummary]
     warnings: list[Notice]

@@ -1,0 +1,152 @@
+"""What -h, --help and `punoise help` print: the options people use, or all of them by topic."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Collection
+from typing import Any
+
+import click
+
+HEADINGS = (
+    *("Input", "Output", "Columns", "Score", "Estimation", "Posterior", "Audit", "Simulation"),
+    *("Large tables", "General"),
+)
+COMMANDS = {  # in the order of use, with the modules that hold them
+    "Start here": {"run": "run", "report": "report", "audit": "audit", "simulate": "simulate"},
+    "Proteomics": {"matches": "matches"},
+    "Variants": {"calibrate": "evidence", "apply": "evidence"},
+    "Step by step": {
+        "transform": "score",
+        "estimate-prior": "prior",
+        "posterior": "posterior",
+        "performance": "posterior",
+        "summarize": "report",
+    },
+    "Large tables and new rows": {
+        "train": "score",
+        "score": "score",
+        "sketch": "prior",
+        "merge-sketches": "prior",
+    },
+    "Other": {"schema": "simulate", "help": "help"},
+}
+
+
+class Command(click.Command):
+    """A command with two helps: --help lists all options by topic, -h the ones people use."""
+
+    def __init__(self, *args: Any, short: Collection[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.short = short  # names of the options that -h lists; none means all
+        self.params.append(
+            click.Option(
+                ["-h"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=self._show_short_help,
+                help="Show the most used options and exit.",
+            )
+        )
+
+    def _show_short_help(self, ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+        if wanted:
+            click.echo(self.short_help_page(ctx))
+            ctx.exit()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if (
+            not args and not ctx.resilient_parsing
+        ):  # as click does for groups, but with the short page
+            click.echo(self.short_help_page(ctx), err=True)
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
+    def short_help_page(self, ctx: click.Context) -> str:
+        """The purpose, an example, and the options that people use."""
+        purpose, example = self._purpose_and_example()
+        formatter = ctx.make_formatter()
+        self.format_usage(ctx, formatter)
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(purpose)
+            if example:
+                formatter.write_paragraph()
+                formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+        shown = [p for p in self.params if not self.short or p.name in self.short]
+        self._write_options(ctx, formatter, shown)
+        formatter.write_paragraph()
+        hidden = len(self.params) - len(shown)
+        more = f" and {hidden} more options" if self.short else ""
+        formatter.write_text(f"'{ctx.command_path} --help' shows details{more}.")
+        return formatter.getvalue().rstrip("\n")
+
+    def _purpose_and_example(self) -> tuple[str, str]:
+        """The first sentence of the help, and its first example."""
+        text, _, examples = (self.help or "").partition("\b\n")
+        lines = [line.strip() for line in examples.splitlines()]
+        example = ""
+        for line in lines:  # an example may go on in the next line
+            example += line.removesuffix("\\")
+            if not line.endswith("\\"):
+                break
+        return " ".join(text.split("\n\n")[0].split()), example
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self._write_options(ctx, formatter, self.get_params(ctx))
+
+    @staticmethod
+    def _write_options(
+        ctx: click.Context, formatter: click.HelpFormatter, parameters: Collection[click.Parameter]
+    ) -> None:
+        """List options under headings, required ones first."""
+        records: dict[str, list[tuple[str, str]]] = {}
+        for parameter in sorted(parameters, key=lambda p: not p.required):
+            if (record := parameter.get_help_record(ctx)) is not None:
+                records.setdefault(getattr(parameter, "heading", HEADINGS[-1]), []).append(record)
+        for heading in HEADINGS:
+            if heading in records:
+                with formatter.section(heading):
+                    formatter.write_dl(records[heading])
+
+
+class Commands(click.Group):
+    """Commands by topic, each imported when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for topic in COMMANDS.values() for name in topic]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        modules = {name: module for topic in COMMANDS.values() for name, module in topic.items()}
+        if name not in modules:
+            return None
+        module = importlib.import_module(f"{__package__}.{modules[name]}")
+        command: click.Command = getattr(module, name.replace("-", "_"))
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for topic, names in COMMANDS.items():
+            with formatter.section(topic):
+                commands = [(name, self.get_command(ctx, name)) for name in names]
+                formatter.write_dl(
+                    [(name, found.get_short_help_str(100)) for name, found in commands if found]
+                )
+
+
+@click.command("help")
+@click.argument("command", required=False)
+@click.pass_context
+def help(ctx: click.Context, command: str | None) -> None:
+    """Show the help of a command."""
+    parent = ctx.parent
+    assert parent is not None
+    assert isinstance(parent.command, click.Group)
+    if command is None:
+        click.echo(parent.get_help())
+        return
+    found = parent.command.get_command(parent, command)
+    if found is None:
+        raise click.UsageError(f"No such command '{command}'.")
+    with click.Context(found, info_name=command, parent=parent) as own:
+        click.echo(found.get_help(own))

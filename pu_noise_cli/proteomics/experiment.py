@@ -1,0 +1,382 @@
+"""Many runs as one experiment: files scored one by one, and what their matches say together.
+
+A spectrum lives in one run, so a run is a unit of work: its file (or the two files of its targets
+and decoys) is scored, the best match of each spectrum goes into a shard, and only scores, kinds and
+hashes stay in memory, some 30 bytes for each spectrum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from .. import __version__
+from ..errors import InputError
+from ..notices import Notice
+from ..numerics import FloatArray, IntArray
+from ..scale.engine import Engine, Job, RowsDone, ahead
+from ..score.model import HonestScorer, ScoreModel
+from ..score.scores import WriteScores
+from ..tables.files import Count, Fraction
+from ..tables.rows import Chunk, Rows, as_text
+from ..tables.writing import table_writer
+from .groups import Grouping, q_values_within, within_groups
+from .levels import PSMS, ROLLED_UP, count_decoys, level_table, shown_columns
+from .matches import BUFFER, SPECTRUM, Confidence, Matches, check_kinds, hash_keys
+from .pin import run_name
+
+RUN_Q_VALUE = "run_q-value"
+ACCEPTED = 0.01
+RATES = (0.001, 0.002, 0.005, ACCEPTED, 0.02, 0.05, 0.1)  # at which targets are counted
+HISTOGRAM_BINS = 50
+FEW = 20  # decoys of a group: fewer do not say where 1% of its targets are wrong
+MAX_NAMED = 8  # groups in a message
+
+
+# ---- Runs
+
+
+def runs(rows: Rows) -> dict[str, Rows]:
+    """The part of the rows of each run, which has one or two files, by the names of shards."""
+    (table,) = rows.tables
+    parts, row = dict[str, Rows](), table.first_row
+    for number, (_, group) in enumerate(
+        itertools.groupby(table.shards, lambda shard: run_name(shard.path))
+    ):
+        shards = [*group]
+        parts[f"{number:06}.parquet"] = replace(rows, tables=(table.only(shards, row),))
+        row += sum(shard.num_rows or 0 for shard in shards)
+    return parts
+
+
+def file_names(rows: Rows) -> dict[str, str]:
+    """How the outputs name each file: without its directory, unless two would be the same."""
+    (table,) = rows.tables
+    names = [shard.name for shard in table.shards]
+    short = [os.path.basename(name) for name in names]
+    if len({*short}) < len(short):
+        folder = os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names])
+        short = [os.path.relpath(name, folder) for name in names]
+    return dict(zip(names, short, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The best match of each spectrum of a run, in the order of its rows."""
+
+    matches: Matches  # rows are those of the run, from 0; keys of peptides and proteins only
+    group: IntArray  # (n,): the index of its group
+    groups: tuple[str, ...]
+    rows: int  # all matches, best or not
+
+
+@dataclass(frozen=True)
+class WriteRuns:
+    """The step that scores a run, and writes the best match of each spectrum into a shard."""
+
+    scorer: HonestScorer | ScoreModel
+    grouping: Grouping | None = None
+
+    def digest(self, rows: Rows) -> str:
+        """A digest of everything that a shard depends on but the values of the rows."""
+        by = None if self.grouping is None else (self.grouping.by, self.grouping.columns)
+        text = json.dumps([__version__, WriteScores(self.scorer).digest(rows), by])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> tuple[Run, ...]:
+        assert job.out is not None
+        if job.is_done:
+            return (_stored_run(job.out),)
+        rows = job.part
+        if isinstance(self.scorer, HonestScorer):
+            scored = self.scorer.score_all(rows, threads)
+        else:
+            columns = [*rows.features, *rows.carried, *rows.key_columns]
+            scored = ahead(self.scorer.score, rows.chunks(columns), threads)
+        best = _BestOfRun(rows, self.grouping)
+        for chunk, scores in scored:
+            if not np.isfinite(scores).all():
+                row = chunk.file_row(int((~np.isfinite(scores)).argmax()))
+                raise InputError(f"{chunk.file}: row {row} has no finite score")
+            best.add(chunk, scores)
+            done(len(scores))
+        table = best.table()
+        schema = table.schema.with_metadata({"rows": str(best.rows)})
+        with table_writer(job.out, schema, ("id", "score"), job.key) as write:
+            for batch in table.to_batches():
+                write(batch)
+        return (_run(table, best.rows),)
+
+    @staticmethod
+    def merge(results: Sequence[tuple[Run, ...]]) -> tuple[Run, ...]:
+        return tuple(itertools.chain.from_iterable(results))
+
+
+class _BestOfRun:
+    """Collects the best match of each spectrum, with what the tables show of it."""
+
+    def __init__(self, rows: Rows, grouping: Grouping | None) -> None:
+        self._source, self._grouping, self.rows = rows, grouping, 0
+        self._files = [shard.name for shard in rows.tables[0].shards]
+        self._shown = shown_columns(rows)
+        self._parts: list[pa.Table] = []
+        self._size = BUFFER
+
+    def add(self, chunk: Chunk, scores: FloatArray) -> None:
+        """Add rows with their scores, shape (n,)."""
+        n = len(scores)
+        columns: dict[str, Any] = {
+            "row": np.arange(self.rows, self.rows + n),
+            "id": self._source.ids(chunk),
+            "file": np.full(n, self._files.index(chunk.file), np.int8),
+            "decoy": pa.array(chunk.labeled),
+            "score": scores,
+        }
+        for name, column in self._shown.items():
+            columns[name] = pa.array([""] * n) if column is None else as_text(chunk, column)
+        names = pa.array([""] * n) if self._grouping is None else self._grouping.names(chunk)
+        columns["group"] = names
+        keys = self._source.key_texts(chunk)
+        columns |= {f"key.{name}": hash_keys(texts) for name, texts in keys.items()}
+        self._parts.append(pa.table(columns))
+        self.rows += n
+        if sum(part.num_rows for part in self._parts) > self._size:
+            self._size = max(self._size, 2 * self._best().num_rows)
+
+    def _best(self) -> pa.Table:
+        table = pa.concat_tables(self._parts).combine_chunks()
+        matches = _matches(table)
+        self._parts = [table.take(pa.array(matches.best_places(SPECTRUM)))]
+        return self._parts[0]
+
+    def table(self) -> pa.Table:
+        """The best matches in the order of their rows."""
+        if not self._parts:
+            raise InputError(f"{self._files[0]}: the table has no rows")
+        return self._best().drop_columns([f"key.{SPECTRUM}"])
+
+
+def _matches(table: pa.Table) -> Matches:
+    keys = [name for name in table.column_names if name.startswith("key.")]
+    return Matches(
+        table["row"].to_numpy(),
+        table["score"].to_numpy(),
+        np.asarray(table["decoy"].to_numpy(), bool),
+        {name.removeprefix("key."): table[name].to_numpy() for name in keys},
+    )
+
+
+def _run(table: pa.Table, rows: int) -> Run:
+    coded = table["group"].combine_chunks().dictionary_encode()
+    codes = np.asarray(coded.indices).astype(np.int64)
+    return Run(_matches(table), codes, tuple(coded.dictionary.to_pylist()), rows)
+
+
+def _stored_run(path: str) -> Run:
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    return _run(table, int(table.schema.metadata[b"rows"]))
+
+
+# ---- The experiment
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """The best matches of all runs in order, and the confidence in them."""
+
+    starts: IntArray  # (runs + 1,): where the matches of each run begin
+    levels: Mapping[str, Confidence]  # psms, peptides, proteins; their rows are places among psms
+    run_q_value: FloatArray  # (n,): of each match within its run, and its group
+    group: IntArray  # (n,): the index of its group
+    groups: tuple[str, ...]  # without a grouping one, ""
+    rows: int  # all matches, best or not
+
+    @classmethod
+    def from_runs(cls, found: Sequence[Run]) -> Experiment:
+        """The confidence in the matches of all runs together, and within each run."""
+        starts = np.cumsum([0, *(len(run.matches.row) for run in found)])
+        matches = Matches.concatenate([run.matches for run in found])
+        matches = replace(matches, row=np.arange(len(matches.row)))
+        groups = tuple(sorted({name for run in found for name in run.groups}))
+        codes = [np.array([groups.index(name) for name in run.groups]) for run in found]
+        group = np.concatenate([c[run.group] for c, run in zip(codes, found, strict=True)])
+        keys = {PSMS: None, **ROLLED_UP}
+        best = {
+            level: matches if key is None else matches.best(key)
+            for level, key in keys.items()
+            if key is None or key in matches.keys
+        }
+        levels = {name: count_decoys(name, of_level) for name, of_level in best.items()}
+        if len(groups) > 1:
+            levels = {
+                name: within_groups(level, group[level.matches.row], len(groups))
+                for name, level in levels.items()
+            }
+        run = np.repeat(np.arange(len(found)), np.diff(starts))
+        within_run = q_values_within(matches, run * len(groups) + group)
+        return cls(starts, levels, within_run, group, groups, sum(run.rows for run in found))
+
+    @property
+    def is_grouped(self) -> bool:
+        return len(self.groups) > 1
+
+    def counts(self, by: IntArray, size: int) -> IntArray:
+        """The numbers of targets and decoys among the best matches, shape (size, 2), by index."""
+        decoy = self.levels[PSMS].matches.labeled
+        return np.bincount(2 * by + decoy, minlength=2 * size).reshape(size, 2)
+
+    def notices(self) -> tuple[Notice, ...]:
+        """A warning of groups with too few decoys to say how many of their targets are wrong."""
+        decoys = self.counts(self.group, len(self.groups))[:, 1]
+        few = [f"{name!r} ({n})" for name, n in zip(self.groups, decoys, strict=True) if n < FEW]
+        if not self.is_grouped or not few:
+            return ()
+        named = ", ".join(few[:MAX_NAMED]) + (", ..." if len(few) > MAX_NAMED else "")
+        message = f"groups with too few decoys to say where 1% are wrong: {named}"
+        return (Notice("few-decoys", message),)
+
+    def write(self, folder: str, rows: Rows, shards: str) -> None:
+        """Write the tables of all levels, run by run, from the shards."""
+        import pyarrow.parquet as pq
+
+        shown, names = file_names(rows), pa.array(self.groups, pa.string())
+        with ExitStack() as stack:
+            tables = {
+                level: stack.enter_context(level_table(folder, level, self._further(level)))
+                for level in self.levels
+            }
+            for number, (shard, part) in enumerate(runs(rows).items()):
+                texts = pq.read_table(os.path.join(shards, shard))
+                files = pa.array([shown[source.name] for source in part.tables[0].shards])
+                start, end = self.starts[number : number + 2]
+                columns: dict[str, Any] = {
+                    **{name: texts[name] for name in ("id", "peptide", "proteins")},
+                    "file": files.take(texts["file"]),
+                    RUN_Q_VALUE: pa.array(self.run_q_value[start:end]),
+                    "group": names.take(pa.array(self.group[start:end])),
+                }
+                for level, table in tables.items():
+                    table.write(self.levels[level], int(start), pa.table(columns))
+
+    def _further(self, level: str) -> list[str]:
+        """The columns of a table that Percolator's has not."""
+        of_run = [RUN_Q_VALUE] if level == PSMS else []
+        return ["file", *of_run, *(["group"] if self.is_grouped else [])]
+
+
+def score_runs(
+    rows: Rows,
+    scorer: HonestScorer | ScoreModel,
+    engine: Engine,
+    shards: str,
+    grouping: Grouping | None = None,
+) -> Experiment:
+    """Score all runs into a directory of shards, and count their decoys together."""
+    proteins = shown_columns(rows)["proteins"]
+    more = () if grouping is None else grouping.columns
+    kept = [*rows.kept, *more, *(() if proteins is None else (proteins,))]
+    rows = replace(rows, kept=tuple(dict.fromkeys(kept)))
+    if isinstance(scorer, HonestScorer):  # which knows its rows by their number
+        for shard, file in zip(rows.tables[0].shards, scorer.files[0], strict=True):
+            shard.set_num_rows(file.rows)
+    parts = runs(rows)
+    found = engine.write_parts(WriteRuns(scorer, grouping), rows, parts, "score", shards)
+    kinds = {
+        part.tables[0].shards[0].name: {*np.unique(run.matches.labeled).tolist()}
+        for part, run in zip(parts.values(), found, strict=True)
+    }
+    check_kinds(kinds)
+    return Experiment.from_runs(found)
+
+
+# ---- What a report shows of it
+
+
+class LevelCounts(msgspec.Struct, frozen=True):
+    """The matches, peptides or proteins of an experiment."""
+
+    targets: Count
+    decoys: Count
+    pi0: Fraction  # the fraction of wrong ones among the targets
+    accepted: list[tuple[float, Count]]  # targets up to each q-value
+
+
+class PartCounts(msgspec.Struct, frozen=True):
+    """The best matches of a run or a group."""
+
+    name: str
+    targets: Count
+    decoys: Count
+    pi0: Fraction  # the fraction of wrong ones among the targets: the mean PEP of a group
+    accepted: Count  # targets at 1%, by the q-value within the run or the group
+
+
+class Histogram(msgspec.Struct, frozen=True):
+    """Targets and decoys by score."""
+
+    edges: list[float]
+    targets: list[Count]
+    decoys: list[Count]
+
+
+class MatchesDocument(msgspec.Struct, kw_only=True):
+    """matches.json: an experiment in numbers."""
+
+    schema: Literal["punoise.matches/1"] = "punoise.matches/1"
+    punoise_version: str = __version__
+    n_matches: Count  # in the files, best of their spectra or not
+    levels: dict[str, LevelCounts]
+    runs: list[PartCounts]
+    groups: list[PartCounts] | None
+    histogram: Histogram
+    warnings: list[Notice]
+
+
+def summarize(experiment: Experiment, rows: Rows, notices: Sequence[Notice]) -> MatchesDocument:
+    """The numbers of an experiment."""
+    shown, psms = file_names(rows), experiment.levels[PSMS]
+    names = [shown[part.tables[0].shards[0].name] for part in runs(rows).values()]
+    run = np.repeat(np.arange(len(names)), np.diff(experiment.starts))
+    target, score = ~psms.matches.labeled, psms.matches.score
+    edges = np.linspace(score.min(), score.max(), HISTOGRAM_BINS + 1)
+    targets, decoys = (np.histogram(score[kind], edges)[0] for kind in (target, ~target))
+
+    def parts(names: Sequence[str], by: IntArray, q_value: FloatArray) -> list[PartCounts]:
+        counts, size = experiment.counts(by, len(names)), len(names)
+        wrong = (np.bincount(by[target], psms.pep[target], size) / counts[:, 0].clip(1)).clip(0, 1)
+        if by is run:
+            wrong = (counts[:, 1] / counts[:, 0].clip(1)).clip(0, 1)
+        accepted = np.bincount(by[target & (q_value <= ACCEPTED)], minlength=size)
+        columns = [c.tolist() for c in (*counts.T, wrong, accepted)]
+        return [PartCounts(*values) for values in zip(names, *columns, strict=True)]
+
+    return MatchesDocument(
+        n_matches=experiment.rows,
+        levels={
+            name: LevelCounts(
+                int((~level.matches.labeled).sum()),
+                int(level.matches.labeled.sum()),
+                1 - level.calibration.shares.alpha,
+                [(rate, level.accepted(rate)) for rate in RATES],
+            )
+            for name, level in experiment.levels.items()
+        },
+        runs=parts(names, run, experiment.run_q_value),
+        groups=parts(experiment.groups, experiment.group, psms.q_value)
+        if experiment.is_grouped
+        else None,
+        histogram=Histogram(edges.tolist(), targets.tolist(), decoys.tolist()),
+        warnings=[*notices],
+    )

@@ -1,0 +1,201 @@
+"""What each column contributes to a learned score: columns.tsv.
+
+The separation of a model is the difference between the mean logits of labeled and unlabeled rows
+that it did not learn from. A column is shuffled, so that it says nothing about its row, and the
+fraction of the separation that is lost is the column's share. In a linear model shares add up to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..numerics import FloatArray, IntArray, Matrix
+from ..scale.engine import in_threads
+from ..tables.columns import Column
+from ..tables.writing import write_table
+from .classifiers import PROBED, Part, Training, probed_rows
+
+COLUMNS = "columns.tsv"
+MAX_SHUFFLED = 150  # columns, the most influential ones; the others get no share
+SCREENED = 256  # rows of each kind by which the most influential columns are found
+BLOCK = 4096  # features that are screened at once
+DOMINANT = 0.8  # a share from which a column may tell how rows were labeled
+WRONG_WAY = 0.02  # a negative share from which a column pulls the wrong way
+MIN_AGREEING = 0.75  # of the networks
+MIN_CORRELATION = 0.5  # between a column and its effect, for a direction
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """The part that a column has in the separation of labeled from unlabeled rows."""
+
+    column: str
+    share: float | None  # None if the column was not shuffled
+    spread: float | None  # standard deviation over networks or folds
+    direction: str  # of the score as the column rises: "higher", "lower", "mixed"; "" if unordered
+    flag: str  # "dominant", "wrong way" or ""
+
+
+def contributions(
+    training: Training,
+    parts: Sequence[Part],
+    columns: Sequence[Column],
+    sign: float,
+    seed: int,
+    threads: int,
+) -> tuple[Contribution, ...]:
+    """The contributions of all columns, by falling share.
+
+    Parameters
+    ----------
+    columns
+        The columns of the table, whose features are the columns of the training matrix, in order.
+    sign
+        -1 if the labeled rows are negatives: then a high score means unlabeled.
+    """
+    rows = probed_rows(training.labeled)
+    x = np.ascontiguousarray(training.features[rows])
+    last = np.cumsum([len(column.feature_names) for column in columns])
+    slices = [
+        slice(int(end) - len(column.feature_names), int(end))
+        for column, end in zip(columns, last, strict=True)
+    ]
+    shuffled = _most_influential(x, parts, slices)
+    measured = in_threads(
+        lambda part: _losses(x, part, [slices[i] for i in shuffled], seed, sign),
+        parts,
+        threads,
+        lambda fraction: None,
+    )
+    usable = np.concatenate([part.usable for part in measured])
+    separation = np.concatenate([part.separation for part in measured])[usable]
+    if not usable.any() or not separation.mean() > 0:
+        return tuple(Contribution(column.name, None, None, "", "") for column in columns)
+    losses = np.concatenate([part.losses for part in measured], axis=1)[:, usable]
+    shares = losses / separation.mean()
+    correlation = np.mean([part.correlation for part in measured], axis=0)
+    found = [
+        _contribution(columns[i], shares[place], float(correlation[place]), len(columns))
+        for place, i in enumerate(shuffled)
+    ]
+    found.sort(key=lambda one: -(one.share or 0.0))
+    rest = sorted({*range(len(columns))} - {*shuffled})
+    return (*found, *(Contribution(columns[i].name, None, None, "", "") for i in rest))
+
+
+def _contribution(
+    column: Column, shares: FloatArray, correlation: float, columns: int
+) -> Contribution:
+    """The contribution of a column with these shares in each network, shape (k,)."""
+    share, direction, flag = float(shares.mean()), "mixed", ""
+    if column.kind == "category":
+        direction = ""
+    elif abs(correlation) >= MIN_CORRELATION:
+        direction = "higher" if correlation > 0 else "lower"
+    if share >= DOMINANT and columns > 2:
+        flag = "dominant"
+    elif share <= -WRONG_WAY and (shares < 0).mean() >= MIN_AGREEING:
+        flag = "wrong way"
+    return Contribution(column.name, share, float(shares.std()), direction, flag)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """The separation by each of k networks, and what is lost of it without each of c columns."""
+
+    separation: FloatArray  # (k,)
+    losses: FloatArray  # (c, k)
+    correlation: FloatArray  # (c,), of the change of a value and the change of the score
+    usable: NDArray[np.bool_]  # (k,): networks with unseen rows of both kinds
+
+
+def _losses(x: Matrix, part: Part, slices: Sequence[slice], seed: int, sign: float) -> _Measured:
+    weights, usable = _weights(part.unseen)
+    hidden = part.hidden(x)
+    logits = part.logits(hidden.copy())
+    separation = _separation(logits, weights)
+    mean = logits.mean(0)
+    losses, correlation = np.empty((len(slices), len(usable))), np.zeros(len(slices))
+    changed = np.empty_like(hidden)
+    for place, features in enumerate(slices):
+        change = x[_shuffled(seed, features.start), features] - x[:, features]
+        np.matmul(part.W[features].T, change.T, out=changed)
+        changed += hidden
+        without = part.logits(changed)
+        losses[place] = separation - _separation(without, weights)
+        correlation[place] = sign * _correlation(change[:, 0], without.mean(0) - mean)
+    return _Measured(separation, losses, correlation, usable)
+
+
+def _weights(unseen: NDArray[np.bool_]) -> tuple[Matrix, NDArray[np.bool_]]:
+    """Weights of rows in the separation of each network, shape (k, n), from unseen rows only."""
+    weights = unseen.T.astype(np.float32)
+    usable = np.ones(len(weights), bool)
+    for kind, factor in ((slice(PROBED), 1), (slice(PROBED, None), -1)):
+        count = weights[:, kind].sum(1)
+        usable &= count > 0
+        weights[:, kind] *= (factor / np.maximum(count, 1))[:, None]
+    return weights, usable
+
+
+def _separation(logits: Matrix, weights: Matrix) -> FloatArray:
+    return np.einsum("kn,kn->k", logits, weights, dtype=np.float64)
+
+
+def _correlation(first: Matrix, second: Matrix) -> float:
+    change, effect = (values - values.mean(dtype=np.float64) for values in (first, second))
+    norm = float(np.sqrt((change**2).sum() * (effect**2).sum()))
+    return float((change * effect).sum()) / norm if norm > 0 else 0.0
+
+
+def _shuffled(seed: int, feature: int) -> IntArray:
+    """A permutation of the probed rows that gives half of each kind the values of the other."""
+    rng = np.random.default_rng([seed, feature])
+    labeled, others = rng.permutation(PROBED), PROBED + rng.permutation(PROBED)
+    swapped = slice(None, None, 2)
+    labeled[swapped], others[swapped] = others[swapped].copy(), labeled[swapped].copy()
+    return np.concatenate([labeled, others])
+
+
+def _most_influential(x: Matrix, parts: Sequence[Part], slices: Sequence[slice]) -> list[int]:
+    """The columns on which the logit depends most, by its slopes at some of the rows."""
+    if len(slices) <= MAX_SHUFFLED:
+        return list(range(len(slices)))
+    some = np.concatenate([x[:SCREENED], x[PROBED : PROBED + SCREENED]])
+    back = [part.slopes(part.hidden(some)) for part in parts]  # (units, n)
+    influence = np.empty(x.shape[1])
+    for start in range(0, x.shape[1], BLOCK):
+        block = slice(start, start + BLOCK)
+        slopes = [part.W[block] @ slope for part, slope in zip(parts, back, strict=True)]
+        influence[block] = np.square(np.sum(slopes, axis=0)).mean(1) * some[:, block].var(0)
+    by_column = np.add.reduceat(influence, [one.start for one in slices])
+    order = np.argsort(-by_column, kind="stable")[:MAX_SHUFFLED]
+    return sorted(int(place) for place in order)
+
+
+def write_columns(found: Sequence[Contribution], directory: str) -> None:
+    """Write columns.tsv."""
+    write_table(f"{directory}/{COLUMNS}", as_batch(found))
+
+
+def as_batch(found: Sequence[Contribution]) -> pa.RecordBatch:
+    """Contributions as a table, with shares to four digits after the point."""
+    rows = [
+        {name: round(v, 4) if isinstance(v, float) else v for name, v in vars(one).items()}
+        for one in found
+    ]
+    schema = pa.schema(
+        [
+            ("column", pa.string()),
+            ("share", pa.float64()),
+            ("spread", pa.float64()),
+            ("direction", pa.string()),
+            ("flag", pa.string()),
+        ]
+    )
+    return pa.RecordBatch.from_pylist(rows, schema)

@@ -1,0 +1,189 @@
+"""Tables of matches: what is refused, and what is left out of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_psms import pin_lines
+
+
+def pin_table(spectra: int = 1500, seed: int = 1) -> pd.DataFrame:
+    """The matches of a .pin file with numbers as such and proteins in one field."""
+    fields = [line.split("\t", 9) for line in pin_lines(spectra, seed)]
+    table = pd.DataFrame(fields[2:], columns=fields[0])
+    numbers = [name for name in table.columns if name not in ("SpecId", "Peptide", "Proteins")]
+    table[numbers] = table[numbers].apply(pd.to_numeric)
+    table["Proteins"] = table["Proteins"].str.replace("\t", ";")
+    return table
+
+
+def write_pin(path: Path, lines: list[str]) -> None:
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def apart(tmp_path) -> tuple[Path, Path]:
+    """Targets and decoys of the same spectra in two files."""
+    header, _, *lines = pin_lines()
+    paths = tmp_path / "targets.pin", tmp_path / "decoys.pin"
+    for path, label in zip(paths, ("1", "-1"), strict=True):
+        write_pin(path, [header, *(line for line in lines if line.split("\t")[1] == label)])
+    return paths
+
+
+def summary(path: Path) -> dict[str, float]:
+    prior = json.loads((path / "prior.json").read_text())
+    return {name: prior[name] for name in ("alpha", "n_labeled", "n_unlabeled")}
+
+
+# What is wrong with tables of matches
+
+
+def test_text_that_separates_targets_from_decoys_is_not_learned_from(punoise, tmp_path):
+    table = pin_table().drop(columns=["CalcMass", "Proteins"])
+    rng = np.random.default_rng(1)
+    prefix = np.where(table["Label"] == -1, "rev_", "")
+    table["protein"] = prefix + np.char.add("P", rng.integers(0, 60, len(table)).astype(str))
+    table["instrument"] = rng.choice(["a", "b", "c"], len(table))
+    table["decoy"] = (table.pop("Label") == -1).astype(int)
+    table.to_csv(tmp_path / "named.tsv", sep="\t", index=False)
+    given = ["--label-column", "decoy", "--labeled-are", "negatives", "--id-column", "SpecId"]
+    given += ["--group-column", "ScanNr", "--spectrum-columns", "ScanNr,ExpMass"]
+    given += ["--peptide-column", "Peptide"]
+    named = punoise("run", "--table", tmp_path / "named.tsv", *given, "--out-dir", tmp_path / "a")
+    assert "column 'protein' is not learned from" in named.err
+    assert "'instrument' is not" not in named.err
+    table.drop(columns="protein").to_csv(tmp_path / "plain.tsv", sep="\t", index=False)
+    punoise("run", "--table", tmp_path / "plain.tsv", *given, "--out-dir", tmp_path / "b")
+    tables = [(tmp_path / name / "psms.tsv").read_text().splitlines() for name in "ab"]
+    assert len(tables[0]) > 500
+    first, second = ([line.split("\t")[:5] for line in lines] for lines in tables)
+    assert first == second
+
+
+def test_exchanged_files_of_targets_and_decoys_are_refused(apart, punoise, tmp_path):
+    targets, decoys = apart
+    options = ["--labeled-are", "negatives", "--out-dir", tmp_path / "out"]
+    said = punoise("run", "--labeled", targets, "--unlabeled", decoys, *options, expect=3).err
+    assert "exchanged" in said
+    punoise("run", "--labeled", decoys, "--unlabeled", targets, *options)
+
+
+def test_targets_and_decoys_of_a_glob_compete_by_the_names_of_their_files(apart, punoise, tmp_path):
+    write_pin(tmp_path / "whole.dat", pin_lines())
+    punoise("run", "--table", tmp_path / "*.pin", "--out-dir", tmp_path / "apart")
+    whole = ["--table", tmp_path / "whole.dat", "--input-format", "pin"]
+    punoise("run", *whole, "--out-dir", tmp_path / "whole")
+    found, expected = (summary(tmp_path / name) for name in ("apart", "whole"))
+    assert found["alpha"] == pytest.approx(expected["alpha"], abs=0.03)
+    assert found["n_labeled"] + found["n_unlabeled"] == 1500
+    for path, name in zip(apart, ("x.pin", "y.pin"), strict=True):
+        path.rename(tmp_path / name)
+    given = ["--table", tmp_path / "*.pin", "--out-dir", tmp_path / "out"]
+    said = punoise("run", *given, expect=3).err
+    assert "y.pin" in said
+    assert "decoys only" in said
+
+
+def test_parquet_with_the_columns_of_a_pin_file_is_one(punoise, tmp_path):
+    pin_table().to_parquet(tmp_path / "psms.parquet")
+    write_pin(tmp_path / "psms.pin", pin_lines())
+    for kind in ("parquet", "pin"):
+        punoise("run", "--table", tmp_path / f"psms.{kind}", "--out-dir", tmp_path / kind)
+    lines = [(tmp_path / kind / "psms.tsv").read_text() for kind in ("parquet", "pin")]
+    ids = [[line.split("\t")[0] for line in text.splitlines()] for text in lines]
+    assert ids[0] == ids[1]
+    assert "P12999_0;P12999_1" in lines[0]  # the proteins are shown
+
+
+def test_a_reversed_score_of_matches_is_said_once(punoise, tmp_path):
+    table = pin_table()
+    table["bad"] = -table["xcorr"]
+    table.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
+    given = ["--table", tmp_path / "t.tsv", "--score-column", "bad", "--out-dir", tmp_path / "o"]
+    said = punoise("run", *given).err
+    assert said.count("warning:") == 1
+    assert "--lower-is-positive" in said
+    assert "warning:" not in punoise("run", *given, "--lower-is-positive").err
+
+
+def test_methods_that_do_not_count_decoys_say_so(punoise, tmp_path):
+    write_pin(tmp_path / "a.pin", pin_lines())
+    given = ["--table", tmp_path / "a.pin", "--method"]
+    assert "decoys-not-counted" in punoise("estimate-prior", *given, "auto").err
+    assert "decoys-not-counted" not in punoise("estimate-prior", *given, "target-decoy").err
+
+
+# The command
+
+
+def outputs(path: Path) -> dict[str, bytes]:
+    tables = {file.name: file.read_bytes() for file in path.glob("*.tsv")}
+    return {**tables, "matches.json": (path / "matches.json").read_bytes()}
+
+
+@pytest.fixture
+def experiment(tmp_path) -> list[Path]:
+    """Two runs with the same scan numbers."""
+    paths = [tmp_path / "runs" / name for name in ("b.pin", "a.pin")]
+    paths[0].parent.mkdir()
+    for seed, path in enumerate(paths):
+        write_pin(path, pin_lines(700, seed))
+    return paths
+
+
+def test_matches_are_the_same_in_any_order_of_files_and_workers(experiment, punoise, tmp_path):
+    said = punoise("matches", *experiment, "--out-dir", tmp_path / "one").err
+    assert "filter on the column q-value" in said
+    punoise("matches", *experiment[::-1], "--threads", 2, "--out-dir", tmp_path / "two")
+    given = ["matches", experiment[0].parent, "--resume"]
+    punoise(*given, "--out-dir", tmp_path / "three")
+    first, *others = (outputs(tmp_path / name) for name in ("one", "two", "three"))
+    assert others == [first, first]
+    assert {"psms.tsv", "peptides.tsv", "decoys.psms.tsv", "decoys.peptides.tsv"} <= first.keys()
+    assert not (tmp_path / "one" / ".punoise-runs").exists()
+
+
+def test_matches_name_the_file_and_list_decoys(experiment, punoise, tmp_path):
+    punoise("matches", *experiment, "--out-dir", tmp_path / "out")
+    psms, decoys, peptides = (
+        [line.split("\t") for line in (tmp_path / "out" / name).read_text().splitlines()]
+        for name in ("psms.tsv", "decoys.psms.tsv", "peptides.tsv")
+    )
+    assert psms[0] == [*psms[0][:5], "file", "run_q-value", "proteinIds"]
+    assert {line[5] for line in psms[1:]} == {"a.pin", "b.pin"}
+    assert len({(line[0], line[5]) for line in psms[1:]}) == len(psms) - 1
+    assert len(psms) + len(decoys) - 2 == 1400  # the best of each spectrum
+    assert all(line[4].startswith("K.DECOY") for line in decoys[1:])
+    names = [line[4] for line in peptides[1:]]
+    assert len(names) == len({*names})  # once for the experiment
+    stated = json.loads((tmp_path / "out" / "matches.json").read_text())
+    assert [run["name"] for run in stated["runs"]] == ["a.pin", "b.pin"]
+    assert stated["levels"]["psms"]["decoys"] == len(decoys) - 1
+
+
+def test_a_stored_model_scores_a_new_file_in_one_command(experiment, punoise, tmp_path):
+    new, old = experiment
+    punoise("matches", old, "--out-dir", tmp_path / "old")
+    model = ["--model", tmp_path / "old" / "model.punoise"]
+    punoise("matches", *model, new, "--out-dir", tmp_path / "new")
+    stated = json.loads((tmp_path / "new" / "matches.json").read_text())
+    accepted = dict(map(tuple, stated["levels"]["psms"]["accepted"]))[0.01]
+    assert 250 < accepted < 400  # 350 are correct
+    assert not (tmp_path / "new" / "model.punoise").exists()
+
+
+def test_groups_have_q_values_of_their_own(experiment, punoise, tmp_path):
+    punoise("matches", *experiment, "--by", "charge", "--out-dir", tmp_path / "out")
+    stated = json.loads((tmp_path / "out" / "matches.json").read_text())
+    assert [group["name"] for group in stated["groups"]] == ["0", "1", "2"]
+    header = (tmp_path / "out" / "psms.tsv").read_text().split("\n", 1)[0].split("\t")
+    assert header[-2:] == ["group", "proteinIds"]
+    rare = [line.replace("\t2\tK.", "\t9\tK.", i < 30) for i, line in enumerate(pin_lines(700, 5))]
+    write_pin(tmp_path / "rare.pin", rare)
+    given = ["matches", tmp_path / "rare.pin", "--by", "charge", "--out-dir", tmp_path / "rare"]
+    assert "few-decoys" in punoise(*given).err
