@@ -99,8 +99,8 @@ def test_every_later_command_reads_ids_of_several_columns(tables, punoise, tmp_p
     punoise("posterior", *source, "--fdr", 0.1, "--out", tmp_path / "posterior.tsv")
     punoise("performance", *source, "--out", tmp_path / "performance.json")
     punoise("report", *source, "--out", tmp_path / "r.html")
-    first = ":".join(rows.loc[rows["score_a"][:60].idxmin(), IDS])
-    assert first in (tmp_path / "r.html").read_text()  # among the labels to check
+    doubtful = rows.loc[rows["score_a"][:60].idxmin(), "POS"]
+    assert f">{doubtful}<" in (tmp_path / "r.html").read_text()  # among the labels to check
     audit = tmp_path / "audit.tsv"
     punoise("audit", *source, "--rows", 40, "--labeled-rows", 20, "--out", audit)
     drawn = table(audit)
@@ -150,7 +150,7 @@ def test_chromosome_x_is_text_in_ids_whatever_the_other_table_holds(tables, puno
     punoise("transform", *given, *BY_IDS, "--out", tmp_path / "s.tsv")
     pd.testing.assert_frame_equal(table(tmp_path / "s.tsv")[IDS], rows[IDS])
     feature = ("--features", "CHROM,score_a", "--out", tmp_path / "s.tsv")
-    assert "--keep-columns" in punoise("transform", *given, *feature, expect=3).err
+    assert "--categorical CHROM" in punoise("transform", *given, *feature, expect=3).err
 
 
 def test_scoring_new_rows_carries_columns_too(tables, punoise, tmp_path):
@@ -183,7 +183,7 @@ def test_shards_carry_columns_and_are_made_again_for_others(tables, punoise, tmp
 
 def test_a_kept_column_may_be_a_feature_by_name(tables, punoise, tmp_path):
     given, rows = tables
-    options = ("--features", "score_a,gene", "--keep-columns", "gene,CHROM")
+    options = ("--features", "score_a,gene", "--keep-columns", "gene,CHROM", "--categorical", "gene")
     punoise("transform", *given, *options, "--out", tmp_path / "s.tsv")
     found = table(tmp_path / "s.tsv")
     assert list(found) == ["id", "set", "score", "gene", "CHROM"]

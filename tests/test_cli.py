@@ -470,7 +470,7 @@ def test_warnings_are_the_same_whichever_way_the_prior_was_made(punoise, leaking
 
 
 def test_verbose_tells_the_stages_and_provenance_keeps_them(punoise, tables, tmp_path):
-    stages = ["labeled", "overlap", "sample", "train", "score", "estimate", "posterior"]
+    stages = ["read", "labeled", "overlap", "sample", "train", "score", "estimate", "posterior"]
     result = punoise("run", *tables, *FAST, "--out-dir", tmp_path / "out", "-v")
     assert [line.split()[1] for line in result.err.splitlines() if " took " in line] == stages
     provenance = json.loads((tmp_path / "out" / "provenance.json").read_text())

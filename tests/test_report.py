@@ -791,7 +791,7 @@ def test_a_terminal_gets_a_histogram_and_a_file_does_not(punoise, scores, tmp_pa
     seen = on_terminal(command)
     assert re.search(r"unlabeled  .*[▁-█]", seen)
     assert re.search(r"labeled    .*█", seen)
-    assert re.search(r"alpha  \d+\.\d+% \[", seen)
+    assert re.search(r"alpha  \d+\.\d+% \[", re.sub(r"\x1b\[\d*m", "", seen))
     assert str(tmp_path / "p.json") in seen
     plain = punoise(*command).err
     assert not re.search("[▁-█]", plain)

@@ -152,7 +152,7 @@ def test_na_is_compared_as_the_file_has_it(kind, punoise, frames, tmp_path):
 
 
 def test_na_is_compared_as_a_number_in_categories_too(punoise, frames, tmp_path):
-    codes = {}
+    codes, quick = {}, ("--classifier", "logistic")
     for missing in ("-1.0", ""):
         options = []
         for frame, name in zip(frames, ("labeled", "unlabeled"), strict=True):
@@ -160,6 +160,6 @@ def test_na_is_compared_as_a_number_in_categories_too(punoise, frames, tmp_path)
             frame.assign(kind=kind).to_csv(tmp_path / f"{name}.csv", index=False)
             options += [f"--{name}", tmp_path / f"{name}.csv"]
         out = tmp_path / "s.tsv"
-        punoise("transform", *options, "--na", "-1", "--classifier", "logistic", "--out", out)
+        punoise("transform", *options, "--na", "-1", "--categorical", "kind", *quick, "--out", out)
         codes[missing] = pd.read_csv(out, sep="\t")["score"]
     np.testing.assert_array_equal(codes["-1.0"], codes[""])
