@@ -183,7 +183,14 @@ def test_shards_carry_columns_and_are_made_again_for_others(tables, punoise, tmp
 
 def test_a_kept_column_may_be_a_feature_by_name(tables, punoise, tmp_path):
     given, rows = tables
-    options = ("--features", "score_a,gene", "--keep-columns", "gene,CHROM", "--categorical", "gene")
+    options = (
+        "--features",
+        "score_a,gene",
+        "--keep-columns",
+        "gene,CHROM",
+        "--categorical",
+        "gene",
+    )
     punoise("transform", *given, *options, "--out", tmp_path / "s.tsv")
     found = table(tmp_path / "s.tsv")
     assert list(found) == ["id", "set", "score", "gene", "CHROM"]
