@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo example example-nextflow test test-all field lint reference man pages docs torture test-slurm lint-galaxy lint-nextflow check clean
+.PHONY: demo example example-nextflow test test-all field lint reference man pages docs torture test-slurm lint-galaxy lint-nextflow check dist placeholders release-check clean
 
 demo: $(VENV)/.punoise
 	$(BIN)/punoise simulate --out-dir demo --alpha 0.2 --beta 0.95
@@ -59,6 +59,12 @@ lint: $(VENV)/.installed
 
 check: lint test
 
+dist: $(VENV)/.dist  # ten minutes: wheel and sdist, built twice, checked, installed on every Python at hand
+	$(VENV)/dist/bin/python packaging/dist.py
+
+placeholders: $(VENV)/.dist  # what only a maintainer can complete
+	$(VENV)/dist/bin/python packaging/dist.py --placeholders
+
 $(VENV)/.punoise: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
@@ -77,6 +83,12 @@ $(VENV)/.planemo: $(VENV)/.installed  # pins much, so it has an environment of i
 	$(VENV)/planemo/bin/python -m pip install --quiet --disable-pip-version-check planemo
 	@touch $@
 
+$(VENV)/.dist: $(VENV)/.punoise  # the same
+	$(PYTHON) -m venv $(VENV)/dist
+	$(VENV)/dist/bin/python -m pip install --quiet --disable-pip-version-check \
+		build check-wheel-contents cyclonedx-bom hatchling pyroma twine uv
+	@touch $@
+
 $(VENV)/.mkdocs: $(VENV)/.punoise  # the same
 	$(PYTHON) -m venv $(VENV)/mkdocs
 	$(VENV)/mkdocs/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs-material>=9.6,<10'
@@ -92,5 +104,5 @@ $(VENV)/.nextflow: nextflow_example/pom.xml nextflow_example/get_nextflow.sh | $
 	@touch $@
 
 clean:
-	rm -rf $(VENV) demo man site $(addprefix snakemake_example/,benchmarks inputs logs results .snakemake) \
+	rm -rf $(VENV) demo dist man site $(addprefix snakemake_example/,benchmarks inputs logs results .snakemake) \
 		$(addprefix nextflow_example/,results work .nextflow .nextflow.log*)

@@ -13,6 +13,7 @@ import venv
 import zipfile
 from pathlib import Path
 
+import jinja2
 import pytest
 
 from pu_noise_cli import __version__
@@ -22,6 +23,7 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = SETTINGS["project"]
 ON_CONDA = {"msgspec": "msgspec-python"}  # where a package has another name there
 VERSIONED = {
+    "CITATION.cff": r"(?m)^version: (.+)$",
     "packaging/recipe/meta.yaml": r'version = "(.+)"',
     "packaging/Dockerfile": r'version="(.+)"',
     "packaging/apptainer.def": r"version (.+)",
@@ -45,6 +47,32 @@ def test_the_recipe_needs_what_the_package_needs():
     assert listed == {*needed, f"python{PROJECT['requires-python']}"}
 
 
+def recipe_text() -> str:
+    """The recipe as conda-build renders it."""
+    text = (ROOT / "packaging" / "recipe" / "meta.yaml").read_text()
+    pin = "punoise >=0.1.0,<0.2.0a0"
+    return jinja2.Template(text).render(PYTHON="python", pin_subpackage=lambda *_, **__: pin)
+
+
+def recipe_commands() -> list[str]:
+    test = recipe_text().split("\ntest:\n")[1].split("\n\n")[0]
+    modules, commands = test.split("  commands:\n")
+    imports = re.findall(r"- (pu_noise_cli\S*)", modules)
+    assert imports
+    return [f"python -c 'import {name}'" for name in imports] + [
+        line.strip().removeprefix("- ") for line in commands.splitlines()
+    ]
+
+
+def test_the_recipe_is_complete_for_a_review():
+    recipe = recipe_text()
+    for key in ("sha256:", "run_exports:", "noarch: python", "pip check", "license_file: LICENSE"):
+        assert key in recipe
+    for key in ("home:", "doc_url:", "dev_url:", "recipe-maintainers:"):
+        assert key in recipe
+    assert re.search(rf"url: https://\S+/punoise-{re.escape(__version__)}\.tar\.gz", recipe)
+
+
 def run(*command: object, folder: Path) -> str:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
     done = subprocess.run(
@@ -54,49 +82,44 @@ def run(*command: object, folder: Path) -> str:
     return done.stdout
 
 
-def test_every_file_of_the_package_is_packed():
-    """Those that are not Python are named in pyproject.toml."""
-    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"][
-        "package-data"
-    ]
-    packed = {
-        path
-        for package, patterns in data.items()
-        for pattern in patterns
-        for path in (ROOT / package.replace(".", "/")).glob(pattern)
-    }
-    files = {path for path in (ROOT / "pu_noise_cli").rglob("*") if path.is_file()}
-    assert {p for p in files if p.suffix not in (".py", ".pyc")} == {
-        p for p in packed if p.is_file()
-    }
+def test_readme_links_work_on_pypi():
+    """A relative link has no meaning there; one to a heading of the page has."""
+    links = re.findall(r"\]\(([^)\s]+)", (ROOT / "README.md").read_text())
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+
+
+def members(archive: Path) -> set[str]:
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            return {name for name in wheel.namelist() if ".dist-info/" not in name}
+    with tarfile.open(archive) as sdist:
+        return {name.split("/", 1)[-1] for name in sdist.getnames()}
 
 
 @pytest.mark.ci
-def test_the_wheel_alone_does_the_demo(tmp_path):
+def test_the_distributions_hold_what_is_committed_and_do_the_demo(tmp_path):
+    committed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if committed.returncode:
+        pytest.skip("not a clone of the repository")
     source = tmp_path / "source"
-    source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "pu_noise_cli", source / "pu_noise_cli", ignore=ignored)
+    for name in committed.stdout.splitlines():
+        if (ROOT / name).exists():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, source / name)
     run(sys.executable, "-m", "build", source, "--outdir", tmp_path, folder=tmp_path)
     (wheel,), (sdist,) = tmp_path.glob("*.whl"), tmp_path.glob("*.tar.gz")
-
     files = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()}
-    with tarfile.open(sdist) as archive:
-        assert files <= {name.split("/", 1)[-1] for name in archive.getnames()}
-    with zipfile.ZipFile(wheel) as archive:
-        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert packed == {name for name in files if name.startswith("pu_noise_cli/")}
+    unpacked = (".ci/", ".github/")
+    assert members(sdist) == {"PKG-INFO", *(f for f in files if not f.startswith(unpacked))}
+    assert members(wheel) == {name for name in files if name.startswith("pu_noise_cli/")}
 
     venv.create(tmp_path / "empty", with_pip=True)
     bin = tmp_path / "empty" / "bin"
     run(bin / "pip", "install", "--disable-pip-version-check", wheel, folder=tmp_path)
-    run(bin / "punoise", "simulate", "--out-dir", "demo", folder=tmp_path)
-    tables = ("--labeled", "demo/labeled.csv", "--unlabeled", "demo/unlabeled.csv")
-    run(bin / "punoise", "run", *tables, "--out-dir", "results", folder=tmp_path)
-    written = {path.name for path in (tmp_path / "results").iterdir()}
-    assert {"scores.parquet", "prior.json", "posterior.parquet", "model.punoise"} <= written
+    for command in recipe_commands():
+        env = {**os.environ, "PATH": f"{bin}:{os.environ['PATH']}"}
+        done = subprocess.run(command, shell=True, cwd=tmp_path, env=env, capture_output=True)
+        assert done.returncode == 0, (command, done.stderr)
 
 
 @pytest.mark.ci
