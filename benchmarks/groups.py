@@ -9,11 +9,12 @@ deviation. Errors are means over genes of |estimate - α|. The separate estimate
 gene's own rows, and on its unlabeled and all labeled rows. Partial pooling is also shown without
 shifts of groups.
 
-python benchmarks/groups.py --variants clingen2019.parquet
+python benchmarks/groups.py --variants clingen2019.parquet --predictor VEST4_score
 
-Real genes: 2,700 pathogenic variants with REVEL are labeled, all others are unlabeled, or as many
-pathogenic ones as make α .1 or .044. A quarter of the unlabeled rows is held out. Six splits each:
-log-loss of the hidden classes with and without --by, by the number of a gene's rows.
+Real genes: 2,700 pathogenic variants with the predictor are labeled, all others are unlabeled, or
+as many pathogenic ones as make α .1 or .044. A quarter of the unlabeled rows is held out. Six
+splits each: log-loss of the hidden classes with and without --by, by the number of a gene's rows.
+"named" is whether the warning names a gene.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ LOW, HIGH, BETA = 0.01, 0.5, 0.95
 POOLED = "partial pooling"
 PARTS = {"pooling, hardly any shifts": {"SPREADS": ((0.0, 0.0),)}}
 N_LABELED, HELD_OUT, SPLITS = 2700, 0.25, 6
+DOWNWARD = ("SIFT_score", "FATHMM_score")
 NAMED = ("BRCA1", "TSC2", "KMT2D", "TTN")
 
 
@@ -175,7 +177,7 @@ def log_loss(y: np.ndarray, p: np.ndarray) -> np.ndarray:
 def real_genes(data: pd.DataFrame, alpha: float | None, seed: int) -> tuple[list, list]:
     """Losses by rows and size of gene, and what is said of single genes."""
     labeled, unlabeled, held_out = split_variants(data, alpha, seed)
-    sketch = Sketch.from_samples(*(part["REVEL_score"] for part in (labeled, unlabeled)))
+    sketch = Sketch.from_samples(*(part["score"] for part in (labeled, unlabeled)))
     _, shares, _ = shares_for(estimate_prior(sketch, "auto", Settings()), sketch)
     calibration = calibrate(sketch, shares)
     bins = Bins.from_calibration(calibration)
@@ -183,13 +185,13 @@ def real_genes(data: pd.DataFrame, alpha: float | None, seed: int) -> tuple[list
     place = {name: i for i, name in enumerate(names)}
     counts = np.zeros((len(names), 3, len(bins.first)), np.int64)
     for code, part in ((LABELED, labeled), (UNLABELED, unlabeled)):
-        cells = sketch.cell_index(part["REVEL_score"].to_numpy())
+        cells = sketch.cell_index(part["score"].to_numpy())
         np.add.at(counts, (part["genename"].map(place), code, bins.by_cell[cells]), 1)
     groups = Groups("genename", names, counts.sum(2), pool(calibration, bins, counts))
     by_group, size, losses = GroupPosteriors(groups, calibration), counts.sum((1, 2)), []
     for what, part in (("unlabeled", unlabeled), ("held out", held_out)):
         places, y = part["genename"].map(place).to_numpy(), part["y"].to_numpy()
-        cells = sketch.cell_index(part["REVEL_score"].to_numpy())
+        cells = sketch.cell_index(part["score"].to_numpy())
         by = log_loss(y, by_group.columns(places, cells)["posterior"])
         without = log_loss(y, calibration.posterior[cells])
         for name, low, high in (("<= 10", 0, 10), ("11-49", 11, 49), (">= 50", 50, np.inf)):
@@ -198,7 +200,8 @@ def real_genes(data: pd.DataFrame, alpha: float | None, seed: int) -> tuple[list
     found, said = groups.shares, []
     for gene in NAMED:
         i, truth = place[gene], unlabeled.loc[unlabeled["genename"] == gene, "y"].mean()
-        said.append((alpha, gene, truth, found.alpha[i], found.alpha_low[i], found.alpha_high[i]))
+        ends = found.alpha[i], found.alpha_low[i], found.alpha_high[i]
+        said.append((alpha, gene, truth, *ends, i in groups.atypical()))
     return losses, said
 
 
@@ -214,7 +217,7 @@ def report_real(data: pd.DataFrame) -> None:
     means = losses.groupby(keys, sort=False, dropna=False)[["--by", "without"]].mean()
     means["splits worse"] = losses.groupby(keys, sort=False, dropna=False)["splits worse"].sum()
     print(means.round(4).to_string())
-    columns = ["alpha", "gene", "truth", "estimate", "low", "high"]
+    columns = ["alpha", "gene", "truth", "estimate", "low", "high", "named"]
     said = pd.DataFrame([row for _, run in runs for row in run], columns=columns)
     print(said.round(3).to_string(index=False))
 
@@ -223,10 +226,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--variants")
+    parser.add_argument("--predictor", default="REVEL_score")
     options = parser.parse_args()
     if options.variants is not None:
-        data = pd.read_parquet(options.variants)
-        report_real(data[data["REVEL_score"].notna()].reset_index(drop=True))
+        data, name = pd.read_parquet(options.variants), options.predictor
+        data["score"] = data[name] * (-1 if name in DOWNWARD else 1)
+        report_real(data[data["score"].notna()].reset_index(drop=True))
         return
     repeats = options.repeats
     print(

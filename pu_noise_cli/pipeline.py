@@ -583,6 +583,7 @@ def posteriors(
         step = WriteMatchPosteriors.from_calibration(calibration, columns, roll_ups[PSMS], beside)
     elif wanted.by is not None:
         groups = estimate_groups(scored, calibration, wanted.by, engine, wanted.groups)
+        notices = (*notices, *groups.notices)
         alpha = calibration.shares.alpha
         levels = None if graded is None else graded.group_levels(alpha, groups.priors(alpha))
         by_group = GroupPosteriors(groups, calibration, limits, levels, wanted.fdr)
@@ -835,7 +836,7 @@ def sample_report(
     """The report of one sample; `command` draws rows to verify by hand."""
     return sample_page(
         prior,
-        found.calibration,
+        replace(found.calibration, notices=found.notices),
         found.columns,
         None if found.bounds is None else found.bounds.at(target_alpha),
         target_alpha=target_alpha,

@@ -126,6 +126,26 @@ def test_a_shift_of_a_group_is_not_taken_for_positives(estimated):
         assert (pooled.alpha - truth.alpha).abs().mean() < 0.07
 
 
+def test_groups_whose_scores_contradict_the_others_are_named(tables, punoise, tmp_path):
+    """Among like genes one where negatives score as high as positives do elsewhere."""
+    labeled, unlabeled = (pd.read_parquet(path) for path in tables[1::2])
+    run = ("run", *tables, *BY, "--out-dir", tmp_path / "run")
+    assert "groups-not-typical" not in punoise(*run).err
+    for frame, path in ((labeled, tables[1]), (unlabeled, tables[3])):
+        frame.assign(s=frame.s + 1.5 * (frame.gene == "G3")).to_parquet(path)
+    said = punoise(*run).err
+    (warning,) = (line for line in said.splitlines() if "groups-not-typical" in line)
+    assert warning.endswith(": G3 [groups-not-typical]")
+    assert "groups-not-typical" in (tmp_path / "run" / "report.html").read_text()
+    scores = ("--scores", tmp_path / "run" / "scores.parquet", "--by", "gene")
+    out = ("--groups-out", tmp_path / "g.tsv", "--out", tmp_path / "p.json")
+    assert warning in punoise("estimate-prior", *scores, *out).err
+    p = pd.read_csv(tmp_path / "g.tsv", sep="\t", index_col="group").p_typical
+    assert p["G3"] < 1e-6
+    assert p.drop("G3").min() > 1e-3
+    punoise("estimate-prior", *scores, *out, "--strict", expect=4)
+
+
 def test_labeled_negatives_give_the_same_shares(estimated):
     pooled = estimated(genes(2, labeled_share=0.02), "--labeled-are", "negatives")
     assert abs(pooled.alpha["large"] - 0.5) < 0.06
@@ -216,7 +236,7 @@ def test_run_is_the_chain_of_single_commands(ran, tables, punoise, tmp_path):
     estimated = (tmp_path / "g.tsv").read_text()
     assert (tmp_path / "d.tsv").read_text() == estimated
     with_levels = (out / "groups.tsv").read_text().splitlines()
-    assert ["\t".join(line.split("\t")[:10]) for line in with_levels] == estimated.splitlines()
+    assert ["\t".join(line.split("\t")[:11]) for line in with_levels] == estimated.splitlines()
     for more in ([], ["--groups", tmp_path / "g.tsv"]):
         again = ("--groups-out", tmp_path / "again.tsv", "--out", tmp_path / "post.tsv")
         punoise("posterior", *scores, *prior, "--by", "gene", *more, "--evidence", "acmg", *again)
@@ -269,7 +289,7 @@ def test_bounds_hold_the_posterior_and_calls_are_told(ran, punoise, tmp_path):
     assert called > 100
 
 
-SAME = {"log_odds": 0.0, "log_odds_error": 0.0, "shift": 0.0}  # as the whole
+SAME = {"log_odds": 0.0, "log_odds_error": 0.0, "shift": 0.0, "p_typical": 1.0}  # as the whole
 
 
 def write_groups(path: Path, **columns: list[object]) -> pd.DataFrame:

@@ -57,7 +57,8 @@ def estimate_prior(options: Options, console: Console) -> None:
     if groups is not None:
         groups.write(options.groups_out)
         console.print_groups(groups)
-    console.check_strict(prior.notices)
+        console.warn(groups.notices)
+    console.check_strict((*prior.notices, *(() if groups is None else groups.notices)))
 
 
 def _read(options: Options, engine: Engine, console: Console) -> ScoredRows:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..errors import EstimationError, InputError, UsageError, option
+from ..notices import Notice
 from ..numerics import BoolArray, FloatArray, IntArray, logit, move_odds
 from ..scale.engine import Engine, Job, RowsDone
 from ..score.model import HonestScorer
@@ -40,10 +41,12 @@ OTHER = "(other)"  # the rows without a group
 MAX_GROUPS = 32_768  # the counts of a group take 1.5 KB
 COUNTED = {"n_labeled": LABELED, "n_unlabeled": UNLABELED, "n_negatives": NEGATIVE}
 FRACTIONS = ("alpha", "alpha_low", "alpha_high")
-ESTIMATED = (*FRACTIONS, "log_odds", "log_odds_error", "shift")
+ESTIMATED = (*FRACTIONS, "log_odds", "log_odds_error", "shift", "p_typical")
 BOUNDS = ("posterior_low", "posterior_high")
 CALLED = "call"  # among the counts of rows: those called at the wanted fdr
 ONE_SIDED = 1.645  # standard errors to a one-sided 95% bound
+MAX_FALSE = 0.05  # the fraction of typical groups, at most, among groups called atypical
+MAX_NAMED = 10  # groups in a message
 
 
 # ---- Counting
@@ -158,6 +161,29 @@ class Groups:
         """The index of each row's group, shape (n,); that of OTHER where it has none."""
         indices = pc.index_in(names, value_set=pa.array(self.names, pa.string()))
         return np.asarray(pc.fill_null(indices, 0)).astype(np.int64)
+
+    def atypical(self) -> list[int]:
+        """The indices of groups whose scores contradict f1 and f0 of all rows, worst first.
+
+        By Benjamini and Hochberg's rule, at a false discovery rate of MAX_FALSE.
+        """
+        p = self.shares.p_typical[1:]
+        order = np.argsort(p, kind="stable")
+        passing = np.flatnonzero(p[order] <= MAX_FALSE * np.arange(1, len(p) + 1) / max(len(p), 1))
+        return [int(place) + 1 for place in order[: passing[-1] + 1 if len(passing) else 0]]
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """A warning that names the groups whose scores contradict those of all rows."""
+        if not (places := self.atypical()):
+            return ()
+        names = ", ".join(self.names[place] for place in places[:MAX_NAMED])
+        more = f" and {len(places) - MAX_NAMED} more" if len(places) > MAX_NAMED else ""
+        message = (
+            f"{len(places)} of {len(self.names) - 1} groups by {self.by} have scores unlike those "
+            f"of the other groups, whatever their alpha: {names}{more}"
+        )
+        return (Notice("groups-not-typical", message),)
 
     def digest(self) -> str:
         """A digest of everything that posteriors depend on."""

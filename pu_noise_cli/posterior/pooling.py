@@ -222,6 +222,7 @@ class PooledShares:
     log_odds: FloatArray  # of a row, beyond those of a row of the whole with the same score
     log_odds_error: FloatArray  # the standard error
     shift: FloatArray  # of posteriors against the whole's, on the scale of Bins.position
+    p_typical: FloatArray  # p-values of the group's scores if it shares f1 and f0 with the whole
 
 
 def pool(calibration: Calibration, bins: Bins, counts: IntArray) -> PooledShares:
@@ -249,7 +250,21 @@ def pool(calibration: Calibration, bins: Bins, counts: IntArray) -> PooledShares
     log_odds += rows.center(log_odds)
     log_odds = log_odds.round(DIGITS) + 0.0
     alpha, low, high = rows.fractions(log_odds, error)
-    return PooledShares(alpha, low, high, log_odds, error, shift)
+    p_typical = _p_typical(_Model.from_calibration(calibration, bins, 0.0, 0.0), every)
+    return PooledShares(alpha, low, high, log_odds, error, shift, p_typical)
+
+
+def _p_typical(model: _Model, counts: IntArray) -> FloatArray:
+    """How well all groups but the last, the whole, fit without a move, shape (groups - 1,).
+
+    The likelihood relative to that after the best move, for the best fraction. A move has two
+    parts, and a chi-square with two degrees of freedom exceeds -2 log(p) with probability p. Where
+    f1 and f0 do not fit the whole, the move that fits it counts as none, too.
+    """
+    blocks = [model.likelihoods(counts[some])[0].max(1) for some in _blocks(len(counts))]
+    relative = np.concatenate(blocks)
+    unmoved = [int(np.argmin(SHIFT**2 + CONTRAST**2)), int(relative[-1].argmax())]
+    return np.asarray(relative[:-1, unmoved].max(1).round(DIGITS))
 
 
 @dataclass(frozen=True, eq=False)
