@@ -44,12 +44,11 @@ def records(name: str, command: click.Command) -> dict[str, list[tuple[str, str]
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         heading = getattr(parameter, "heading", HEADINGS[-1])
-        if record is None and isinstance(parameter, click.Argument):
-            record, heading = (parameter.make_metavar(context), ""), "Arguments"
+        if record is None and isinstance(parameter, click.Argument):  # of `help`
+            record, heading = (parameter.make_metavar(context), "a command or a code"), "Arguments"
         if record is not None:
             found.setdefault(heading, []).append(record)
-    order = ("Arguments", *HEADINGS)
-    return {heading: found[heading] for heading in order if heading in found}
+    return {heading: found[heading] for heading in HEADINGS if heading in found}
 
 
 def described(command: click.Command) -> tuple[str, str]:

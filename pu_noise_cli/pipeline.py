@@ -86,7 +86,7 @@ from .score.training import train as train_model
 from .tables.dialect import Layout
 from .tables.files import document
 from .tables.reading import READERS, Table, open_table
-from .tables.rows import IGNORED, LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
+from .tables.rows import IGNORED, LABELED, NEGATIVE, SETS, UNLABELED, LabeledClass, Rows
 from .tables.spool import copy_text, is_text
 from .tables.writing import (
     DOCUMENTS,
@@ -175,10 +175,12 @@ def open_rows(inputs: Inputs) -> Rows:
     if inputs.table is not None:
         named = {UNLABELED: inputs.table}
     elif inputs.labeled is None or len(named) < 2:
-        needed = [option(name) for name in ("labeled", "unlabeled", "table", "label_column")]
-        raise UsageError("give {} and {}, or {} and {}".format(*needed))
+        missing = "labeled" if inputs.labeled is None else "unlabeled"
+        one_table = f"{option('table')} with {option('label_column')}"
+        raise UsageError(f"no {missing} table: add {option(missing)}, or use {one_table}")
     if list(named.values()).count("-") > 1:
         raise UsageError("only one table can come from standard input")
+    _check_distinct_tables({SETS[code]: table for code, table in named.items()})
     layout = Layout(inputs.input_format, inputs.delimiter, inputs.decimal, inputs.sheet)
     tables = [
         open_table(table, layout) if isinstance(table, str) else table for table in named.values()
@@ -210,6 +212,17 @@ def open_rows(inputs: Inputs) -> Rows:
     if inputs.by is not None:
         check_by(rows, inputs.by)
     return rows
+
+
+def _check_distinct_tables(tables: Mapping[str, str | Table]) -> None:
+    """Stop if two options name the same file."""
+    seen: dict[str, str] = {}
+    for name, table in tables.items():
+        if (
+            isinstance(table, str)
+            and (same := seen.setdefault(os.path.realpath(table), name)) != name
+        ):
+            raise UsageError(f"{table}: is given as the {same} and as the {name} table")
 
 
 def _roles_are_open(inputs: Inputs, table: Table) -> bool:
@@ -388,7 +401,7 @@ def with_labels(sketch: Sketch, labeled_are: str | None) -> Sketch:
     """The sketch with the class of its labeled rows as the user states it."""
     if labeled_are == "positives" and sketch.labeled_class == "negative":
         name = option("labeled_are")
-        raise UsageError(f"{name} positives: these scores were made with labeled negatives")
+        raise UsageError(f"these scores were made with {name} negatives; remove {name} positives")
     return replace(sketch, labeled_class="negative") if labeled_are == "negatives" else sketch
 
 
@@ -460,7 +473,8 @@ def _method_settings(
     fixed = {name: getattr(settings, name) for name in ("purity", "alpha_between", "beta_between")}
     for name, value in fixed.items():
         if value is not None and name not in heeded:
-            raise UsageError(f"{option(name)} does nothing with {option('method')} {method}")
+            methods = ", ".join(key for key, one in ESTIMATORS.items() if name in one.options)
+            raise UsageError(f"{option(name)} applies only to {option('method')} {methods}")
         if isinstance(value, tuple) and value[0] > value[1]:
             ends = f"the lower end {value[0]:g} is above the upper end {value[1]:g}"
             raise UsageError(f"{option(name)}: {ends}")

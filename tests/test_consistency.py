@@ -280,10 +280,9 @@ def test_a_search_gives_one_answer(punoise, tmp_path):
     _check_limits(screen)
     accepted = []
     for level in ("psms", "peptides"):
-        (count,) = re.findall(rf"^{level} +(\d+) at a q-value", said, re.MULTILINE)
-        assert (pd.read_csv(folder / f"{level}.tsv", sep="\t")["q-value"] <= 0.01).sum() == int(
-            count
-        )
-        accepted.append(f"{int(count):,}")
+        (count,) = re.findall(rf"^{level} +([\d,]+) at 1% FDR", said, re.MULTILINE)
+        q_values = pd.read_csv(folder / f"{level}.tsv", sep="\t")["q-value"]
+        assert f"{(q_values <= 0.01).sum():,}" == count
+        accepted.append(count)
     assert int(accepted[0].replace(",", "")) > 100
     assert f"1% {' '.join(accepted)}" in screen.report

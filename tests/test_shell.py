@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import COMMANDS, options_of
 
+from pu_noise_cli.cli.process import Console
+
 BIN = Path(sys.executable).parent
 ENV = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "PUNOISE_THREADS": "1"}
 
@@ -134,7 +136,7 @@ def test_the_short_help_lists_what_people_use(punoise):
     assert "'punoise run --help' shows details" in short
     assert punoise("run", expect=2).err == short
     assert punoise("help", "run").out.decode() == full
-    assert "No such command 'rum'" in punoise("help", "rum", expect=2).err
+    assert "Did you mean run?" in punoise("help", "rum", expect=2).err
 
 
 def test_a_terminal_gets_a_summary_and_a_pipe_gets_the_document(tmp_path):
@@ -163,3 +165,48 @@ def test_commands_say_what_they_wrote(punoise, tmp_path):
     out = tmp_path / "scores.tsv"
     result = punoise("transform", *tables, "--score-column", "x1", "--out", out)
     assert f"wrote  {out}" in result.err
+
+
+def test_help_explains_commands_and_warnings(punoise):
+    assert "--out-dir DIR" in punoise("help", "run").out.decode()
+    explained = punoise("help", "wide-interval").out.decode()
+    assert "What to do: Report the interval" in explained
+    assert "Did you mean wide-interval?" in punoise("help", "wide-intervals", expect=2).err
+
+
+def test_an_option_of_another_name_is_suggested(punoise, folder):
+    said = punoise("run", "--positives", "labeled.csv", "--out-dir", folder / "out", expect=2).err
+    assert "Use '--labeled'" in said
+
+
+def test_the_missing_table_is_named_and_one_file_is_not_two_tables(punoise, folder):
+    out = ("--out-dir", folder / "out")
+    labeled, unlabeled = folder / "labeled.csv", folder / "unlabeled.csv"
+    assert "no unlabeled table" in punoise("run", "--labeled", labeled, *out, expect=2).err
+    assert "no labeled table" in punoise("run", "--unlabeled", unlabeled, *out, expect=2).err
+    same = folder / "." / "labeled.csv"
+    said = punoise("run", "--labeled", labeled, "--unlabeled", same, *out, expect=2).err
+    assert "is given as the labeled and as the unlabeled table" in said
+
+
+def test_progress_is_a_counter_or_a_bar_and_is_removed(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.delenv("TERM", raising=False)
+    console = Console()
+    with console.rows("read", None) as done:
+        done(1500)
+    counter = capsys.readouterr().err
+    assert "read  1,500 rows" in counter
+    assert "[" not in counter.replace("\x1b[K", "")
+    with console.rows("score", 1000) as done:
+        done(500)
+    with console.stage("train") as fraction:
+        fraction(0.25)
+    bars = capsys.readouterr().err
+    assert "[###############---------------]  50%" in bars
+    assert bars.endswith("\r\x1b[K")
+    assert "\n" not in counter + bars
+    monkeypatch.setenv("TERM", "dumb")
+    with console.stage("train") as fraction:
+        fraction(0.5)
+    assert capsys.readouterr().err == ""

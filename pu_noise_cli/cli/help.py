@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Collection
 from typing import Any
 
 import click
+from click.formatting import wrap_text
+
+from ..notices import kinds
 
 HEADINGS = (
-    *("Input", "Output", "Columns", "Score", "Estimation", "Posterior", "Audit", "Simulation"),
+    *(
+        "Arguments",
+        "Input",
+        "Output",
+        "Columns",
+        "Score",
+        "Estimation",
+        "Posterior",
+        "Audit",
+        "Simulation",
+    ),
     *("Large tables", "General"),
 )
 COMMANDS = {  # in the order of use, with the modules that hold them
@@ -133,20 +147,43 @@ class Commands(click.Group):
                     [(name, found.get_short_help_str(100)) for name, found in commands if found]
                 )
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_paragraph()
+        formatter.write_text(
+            "'punoise COMMAND -h' shows the options people use, 'punoise help COMMAND' all of "
+            "them, and 'punoise help CODE' what a warning means."
+        )
+        formatter.write_paragraph()
+        formatter.write_text(
+            "Guides and tutorials are in docs/ of the source; 'make docs' builds them as a site."
+        )
+
 
 @click.command("help")
-@click.argument("command", required=False)
+@click.argument("topic", required=False, metavar="[COMMAND|CODE]")
 @click.pass_context
-def help(ctx: click.Context, command: str | None) -> None:
-    """Show the help of a command."""
+def help(ctx: click.Context, topic: str | None) -> None:
+    """Show all options of a command, or explain a warning.
+
+    \b
+    punoise help run
+    punoise help wide-interval
+    """
     parent = ctx.parent
     assert parent is not None
     assert isinstance(parent.command, click.Group)
-    if command is None:
+    if topic is None:
         click.echo(parent.get_help())
         return
-    found = parent.command.get_command(parent, command)
-    if found is None:
-        raise click.UsageError(f"No such command '{command}'.")
-    with click.Context(found, info_name=command, parent=parent) as own:
-        click.echo(found.get_help(own))
+    command, warning = parent.command.get_command(parent, topic), kinds().get(topic)
+    if command is not None:
+        with click.Context(command, info_name=topic, parent=parent) as own:
+            click.echo(command.get_help(own))
+    elif warning is not None:
+        click.echo(wrap_text(warning.meaning))
+        click.echo(wrap_text(f"What to do: {warning.remedy}"))
+    else:
+        known = [*parent.command.list_commands(parent), *kinds()]
+        close = difflib.get_close_matches(topic, known)
+        hint = f" Did you mean {' or '.join(close)}?" if close else ""
+        raise click.UsageError(f"'{topic}' is neither a command nor the code of a warning.{hint}")

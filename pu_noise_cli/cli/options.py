@@ -159,11 +159,24 @@ class Parameter(click.Option):
         self.heading = heading
 
 
+class Argument(click.Argument):
+    """A positional argument that the help explains."""
+
+    heading = "Arguments"
+
+    def __init__(self, *args: Any, help: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.explanation = help
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
+        return self.make_metavar(ctx), self.explanation
+
+
 def _parameter(name: str, entry: Definition) -> click.Parameter:
     settings = _value_type(entry)
     settings |= {key: entry[key] for key in ("metavar", "required", "envvar") if key in entry}
     if entry.get("kind") == "argument":
-        return click.Argument([name], **settings)
+        return Argument([name], help=entry["help"], **settings)
     if "default" in entry:
         computed = entry["default"] == "cores"
         settings |= {

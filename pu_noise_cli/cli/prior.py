@@ -84,7 +84,9 @@ def _read(options: Options, engine: Engine, console: Console) -> ScoredRows:
     rows = pipeline.open_rows(inputs)
     pipeline.check_settings(options.pick(pipeline.PriorSettings), rows)
     if options.dask is not None and rows.keys:
-        raise UsageError("--dask: matches of one spectrum may be in several shards")
+        raise UsageError(
+            "--dask cannot be used with matches: a spectrum's matches must be in one file"
+        )
     trained = pipeline.train(rows, options.pick(pipeline.ScoreSettings), engine)
     scored = pipeline.score_rows(rows, trained, engine)
     console.print_score(scored)

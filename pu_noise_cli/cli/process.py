@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
+import shutil
 import signal
 import sys
 import time
@@ -29,8 +31,6 @@ from ..notices import Notice, kinds
 from .help import Commands
 
 if TYPE_CHECKING:
-    from click._termui_impl import ProgressBar
-
     from ..evidence.strengths import Level
     from ..evidence.thresholds import Thresholds
     from ..pipeline import Posteriors, ScoredRows
@@ -53,6 +53,9 @@ STYLES: dict[str, dict[str, Any]] = {  # of lines that begin so, on a terminal
     "beta ": {"bold": True},
     "next ": {"fg": "cyan"},
 }
+MEANT = {"--positives": "--labeled", "--positive": "--labeled", "--output": "--out-dir"}
+ERASE_LINE = "\r\x1b[K"
+BAR_WIDTH = 30
 DISCARD: Callable[[Any], None] = deque[Any](maxlen=0).append  # for progress nobody sees
 BLAS_VARIABLES = (
     *("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"),
@@ -117,6 +120,8 @@ def exit_code(command: Callable[[], object]) -> int:
         message = error.format_message()
         if "unexpected extra argument" in message:
             message += " Quote a pattern: 'shards/*.parquet'."
+        if isinstance(error, click.NoSuchOption) and error.option_name in MEANT:
+            message = f"No such option '{error.option_name}'. Use '{MEANT[error.option_name]}'."
         return _fail(message, error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         return 128 + signal.SIGINT
@@ -151,6 +156,30 @@ def _print(text: str) -> None:
 # ---- What the user reads
 
 
+@contextlib.contextmanager
+def _status_line() -> Iterator[Callable[[str], None]]:
+    """A line on the terminal, redrawn at most ten times a second and removed at the end."""
+    drawn = -math.inf
+
+    def draw(text: str) -> None:
+        nonlocal drawn
+        if (now := time.monotonic()) - drawn >= 0.1:
+            drawn = now
+            width = shutil.get_terminal_size().columns - 1
+            click.echo(f"{ERASE_LINE}{text[:width]}", err=True, nl=False)
+
+    try:
+        yield draw
+    finally:
+        if drawn > -math.inf:
+            click.echo(ERASE_LINE, err=True, nl=False)
+
+
+def _bar(fraction: float) -> str:
+    done = round(BAR_WIDTH * min(fraction, 1.0))
+    return f"[{'#' * done}{'-' * (BAR_WIDTH - done)}] {min(fraction, 1.0):4.0%}"
+
+
 @dataclass(frozen=True)
 class Console:
     """Prints messages, results and, on a terminal, progress to stderr."""
@@ -183,7 +212,11 @@ class Console:
     def check_strict(self, notices: Iterable[Notice]) -> None:
         """Stop at any warning, if the user asked for that."""
         if codes := [notice.code for notice in notices] if self.strict else []:
-            raise StrictError(f"warnings under {option('strict')}: {', '.join(codes)}")
+            warnings = "1 warning" if len(codes) == 1 else f"{len(codes)} warnings"
+            raise StrictError(
+                f"stopped by {option('strict')} because of {warnings} ({', '.join(codes)}); the "
+                "outputs were written"
+            )
 
     def conclude(self, notices: Iterable[Notice]) -> None:
         """Print the warnings of a command, and stop at any if the user asked for that."""
@@ -202,7 +235,9 @@ class Console:
     @property
     def on_terminal(self) -> bool:
         """Whether somebody looks at more than plain lines."""
-        return not self.quiet and sys.stderr is not None and sys.stderr.isatty()
+        if self.quiet or sys.stderr is None or os.environ.get("TERM") == "dumb":
+            return False
+        return sys.stderr.isatty()
 
     # ---- Progress
 
@@ -213,19 +248,14 @@ class Console:
             yield DISCARD
             return
         start, seen = time.monotonic(), 0
-        bar: ProgressBar[int]
-        with click.progressbar(
-            None if total is not None else (row for row in range(0)),  # of unknown length
-            length=total,
-            label=label,
-            file=sys.stderr,
-            item_show_func=lambda _: f"{seen / max(time.monotonic() - start, 1e-3):,.0f} rows/s",
-        ) as bar:
+        with _status_line() as draw:
 
             def done(rows: int) -> None:
                 nonlocal seen
                 seen += rows
-                bar.update(rows)
+                progress = f"{seen:,} rows" if total is None else _bar(seen / max(total, 1))
+                rate = seen / max(time.monotonic() - start, 1e-3)
+                draw(f"{label}  {progress}  {rate:,.0f} rows/s")
 
             yield done
 
@@ -235,8 +265,8 @@ class Console:
         if not self.on_terminal:
             yield DISCARD
             return
-        with click.progressbar(length=1000, label=label, file=sys.stderr) as bar:
-            yield lambda fraction: bar.update(round(fraction * 1000) - bar.pos)
+        with _status_line() as draw:
+            yield lambda fraction: draw(f"{label}  {_bar(fraction)}")
 
     def took(self, label: str, seconds: float) -> None:
         self.detail(f"punoise: {label} took {seconds:.2f} s")
@@ -317,7 +347,11 @@ class Console:
         if fdr is not None:
             by_group = found.by_group is not None
             called = written.reached["call"] if by_group else rows[columns["call"]].sum()
-            self.say(f"calls  {called} unlabeled rows have an fdr of at most {fdr}")
+            lowest = f"; the lowest fdr of any row is {columns['fdr'][rows > 0].min():.2g}"
+            self.say(
+                f"calls  {called:,} unlabeled rows have an fdr of at most {fdr}"
+                f"{'' if called or by_group else lowest}"
+            )
         if found.thresholds is None or not (graded or found.by_group is not None):
             return
         for level in sorted(found.thresholds.graded, key=lambda level: -level.lr):
@@ -333,8 +367,8 @@ class Console:
 
         alpha = groups.shares.alpha[1:] if len(groups.names) > 1 else groups.shares.alpha
         self.say(
-            f"groups {len(groups.names) - 1} by {groups.by}, with alpha from "
-            f"{percent(alpha.min())} to {percent(alpha.max())}"
+            f"groups {len(groups.names) - 1:,} (by {groups.by}): alpha {percent(alpha.min())} to "
+            f"{percent(alpha.max())}"
         )
 
 

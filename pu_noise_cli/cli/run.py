@@ -67,14 +67,17 @@ def print_run(result: RunResult, out_dir: str, console: Console) -> None:
     console.print_next(prior, found.calibration, *files)
     if sketch.n_unlabeled and found.by_group is None:  # groups have posteriors of their own
         likely = sketch.unlabeled[found.columns["posterior"] >= 0.5].sum()
-        console.say(f"calls  {likely} unlabeled rows have a posterior of at least 0.5")
+        console.say(f"calls  {likely:,} unlabeled rows have a posterior of at least 0.5")
     for name, level in found.roll_ups.items():
-        console.say(f"{name:<5}  {level.accepted(ACCEPTED)} at a q-value of at most {ACCEPTED}")
+        console.say(f"{name:<5}  {level.accepted(ACCEPTED):,} at {ACCEPTED:.0%} FDR")
     if found.roll_ups:
         console.say("next   'punoise matches' does this for many runs, with q-values of each")
     if found.thresholds is not None:
         console.print_thresholds(found.thresholds)
     if found.by_group is not None:
         console.print_groups(found.by_group.groups)
-    console.say(f"files  {', '.join(result.files)} in {out_dir}")
+    others = [name for name in result.files if name != "report.html"]
+    if len(others) < len(result.files):
+        console.say(f"report {os.path.join(out_dir, 'report.html')}")
+    console.say(f"files  {', '.join(others)} in {out_dir}")
     console.warn(found.notices)

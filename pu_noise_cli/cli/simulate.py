@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+
 from .options import Options, command
 from .process import Console
 
@@ -31,6 +34,11 @@ def simulate(options: Options, console: Console) -> None:
     )
     write_simulation(drawn, options.out_dir)
     console.say(f"wrote  the tables to {options.out_dir}")
+    tables = (
+        f"--{name} {shlex.quote(os.path.join(options.out_dir, name))}.csv"
+        for name in ("labeled", "unlabeled")
+    )
+    console.say(f"next   punoise run {' '.join(tables)} --out-dir results")
 
 
 @command("schema")

@@ -218,13 +218,21 @@ def _rarer_at_the_top(counts: IntArray) -> tuple[float, float] | None:
 @_check("alpha-near-zero", of_scores=False)
 def _alpha_near_zero(case: Case) -> str | None:
     alpha = case.shown.alpha
-    return f"alpha {percent(alpha)} is close to 0: hardly any positives" if alpha < 0.01 else None
+    if alpha >= 0.01:
+        return None
+    at_most = "" if case.shown.alpha_ci is None else f", at most {percent(case.shown.alpha_ci[1])}"
+    return f"alpha is close to zero ({percent(alpha)}{at_most})"
 
 
 @_check("alpha-near-one", of_scores=False)
 def _alpha_near_one(case: Case) -> str | None:
     alpha = case.shown.alpha
-    return f"alpha {percent(alpha)} is close to 1: hardly any negatives" if alpha > 0.99 else None
+    if alpha <= 0.99:
+        return None
+    at_least = (
+        "" if case.shown.alpha_ci is None else f", at least {percent(case.shown.alpha_ci[0])}"
+    )
+    return f"alpha is close to 100% ({percent(alpha)}{at_least})"
 
 
 @_check("beta-not-above-alpha", of_scores=False)
@@ -273,7 +281,7 @@ def _wide_interval(case: Case) -> str | None:
 def _methods_disagree(case: Case) -> str | None:
     low, high = case.estimate.alpha_ci or (0.0, 1.0)
     others = [
-        name
+        f"{name} {show_interval(other.alpha_ci)}"
         for name, other in case.estimates.items()
         if other.alpha_ci is not None
         and _allows_noise(other)
@@ -283,8 +291,8 @@ def _methods_disagree(case: Case) -> str | None:
         return None
     low, high = case.shown.alpha_ci or (0.0, 1.0)
     return (
-        f"the intervals of {', '.join(others)} do not overlap that of alpha, "
-        f"{show_interval((low, high))}"
+        f"the interval of alpha, {show_interval((low, high))}, does not overlap the intervals of "
+        f"{', '.join(others)}"
     )
 
 

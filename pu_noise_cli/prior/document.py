@@ -412,8 +412,8 @@ def summarize_prior(prior: Prior) -> list[str]:
         if prior.auc is not None:
             auc += f"; {prior.auc:.3f} positives vs. negatives (corrected)"
         lines.append(auc)
-    negatives = f", {prior.n_negatives} known negatives" if prior.n_negatives else ""
-    lines.append(f"rows   {prior.n_labeled} labeled, {prior.n_unlabeled} unlabeled{negatives}")
+    negatives = f", {prior.n_negatives:,} known negatives" if prior.n_negatives else ""
+    lines.append(f"rows   {prior.n_labeled:,} labeled, {prior.n_unlabeled:,} unlabeled{negatives}")
     if len(prior.estimates) > 1:
         lines.append(f"{'method':<14}{'alpha':<26}beta")
         lines += [
@@ -514,7 +514,9 @@ def _assumptions(prior: Prior, words: Wording) -> str:
     if assumed is None or not prior.draws:
         return ""
     if is_contradicted(prior):
-        return "with care, as the scores contradict what was to be assumed (see the warning)"
+        return (
+            "an assumption that the scores contradict: do not use these numbers (see the warning)"
+        )
     ranges = {words.alpha: assumed.alpha_between, words.beta: assumed.beta_between}
     clauses = [
         f"{name} is between {words.show(between[0], 3)} and {words.show(between[1], 3)}"

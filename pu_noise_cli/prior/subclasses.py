@@ -156,8 +156,8 @@ def answer(divided: Divided) -> Estimate:
     low, high = np.quantile(draws[:, 0], [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     notice = Notice(
         "labels-not-typical",
-        "kinds of labeled rows seem to be labeled at rates that contradict each other, so that the "
-        "labeled rows are not a random sample of their class",
+        "some kinds of rows seem to be labeled far more often than others, so methods that assume "
+        "representative labels are off",
     )
     return Estimate(
         alpha=alpha,

@@ -475,7 +475,9 @@ def open_engine(
     try:
         from distributed import Client
     except ImportError:
-        raise UsageError(f"{option('dask')} needs Dask: pip install 'punoise[dask]'") from None
+        raise UsageError(
+            f"{option('dask')} needs the extra 'dask': pip install '.[dask]'"
+        ) from None
     scheduler = read_json(dask) if os.path.isfile(dask) else {"address": dask}
     try:
         client = Client(scheduler["address"], timeout=CONNECT_SECONDS, set_as_default=False)

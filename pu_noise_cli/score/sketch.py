@@ -353,7 +353,7 @@ def check_sizes(
         absent = count == 0 and optional and code not in named
         if count < MIN_ROWS and not absent:
             rows = f"{kind} rows with a score" if missing else f"{kind} rows"
-            raise InputError(f"{names[code]}: {count} {rows}; at least {MIN_ROWS} are needed")
+            raise InputError(f"{names[code]}: only {count} {rows}; at least {MIN_ROWS} are needed")
 
 
 # ---- Files

@@ -546,8 +546,9 @@ def _odd_columns(encoding: Encoding, raw: NDArray[np.float64], training: Trainin
                 Notice(
                     "leaking-column",
                     f"column {name!r} alone separates labeled from unlabeled rows (AUC "
-                    f"{max(auc, 1 - auc):.4f}); if it reveals how rows were labeled, leave it out "
-                    f"with {option('drop_columns')} {columns[name]}",
+                    f"{max(auc, 1 - auc):.4f}); if it reveals how rows were labeled, use "
+                    f"{option('drop_columns')} {columns[name]}; if it is an ID, use "
+                    f"{option('id_column')} {columns[name]}",
                 )
             )
     return notices

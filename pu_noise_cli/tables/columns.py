@@ -606,8 +606,8 @@ class Profiler:
             values = sum(profile.values for profile in profiles)
             if not levels or len(counts) > values / 2:
                 message = (
-                    f"column {shown(name)} has {len(counts)} distinct texts in {values} rows and "
-                    f"tells little; is it an id ({option('id_column')}) or a group?"
+                    f"column {shown(name)} has {len(counts):,} different texts in {values:,} rows; "
+                    f"if it is an ID, use {option('id_column')} {name}"
                 )
                 notices.append(Notice("identifier-like-column", message))
             elif name not in self.categorical and _matching(counts, DATE) > values / 2:

@@ -536,8 +536,8 @@ def check_finished(name: str) -> None:
     folder, file = os.path.split(name.rstrip("/"))
     if file in (*OUTPUTS, *SHARDED) and is_unfinished(folder):
         raise InputError(
-            f"{name}: the files in {folder or '.'} come from two runs (one is still writing or was "
-            "killed); run it again"
+            f"{name}: {folder or '.'} is incomplete, because a run was interrupted or is still "
+            "writing; run the command again"
         )
 
 
@@ -634,7 +634,7 @@ def _only_writer(folder: Path) -> Iterator[None]:
     try:
         if try_lock(descriptor) is False:
             raise UsageError(
-                f"{folder}: another run writes there; wait for it, or name another directory"
+                f"{folder}: is in use by another run; wait for it, or choose another directory"
             )
         yield
     finally:
