@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,10 +12,12 @@ import tarfile
 import tomllib
 import venv
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import jinja2
 import pytest
+import yaml
 
 from pu_noise_cli import __version__
 
@@ -24,6 +27,8 @@ PROJECT = SETTINGS["project"]
 ON_CONDA = {"msgspec": "msgspec-python"}  # where a package has another name there
 VERSIONED = {
     "CITATION.cff": r"(?m)^version: (.+)$",
+    ".zenodo.json": r'"version": "(.+)"',
+    "packaging/biotools/punoise.biotools.json": r'"version": \["(.+)"\]',
     "packaging/recipe/meta.yaml": r'version = "(.+)"',
     "packaging/Dockerfile": r'version="(.+)"',
     "packaging/apptainer.def": r"version (.+)",
@@ -86,6 +91,63 @@ def test_readme_links_work_on_pypi():
     """A relative link has no meaning there; one to a heading of the page has."""
     links = re.findall(r"\]\(([^)\s]+)", (ROOT / "README.md").read_text())
     assert [link for link in links if not link.startswith(("https://", "#"))] == []
+
+
+def test_the_numbers_of_the_paper_are_those_of_the_results_page():
+    paper = (ROOT / "paper" / "paper.md").read_text().split("# Summary")[1]
+    results = (ROOT / "docs" / "results.md").read_text()
+    stated = set(re.findall(r"(?<![\w.@])\d+(?:[.,]\d+)+%?", paper))
+    assert len(stated) > 10
+    rounded = {f"{float(n):.3f}" for n in re.findall(r"\b0\.\d{4}\b", results)}
+    assert {number for number in stated if number not in results} - rounded == set()
+
+
+def test_the_paper_cites_what_its_bibliography_has():
+    paper = (ROOT / "paper" / "paper.md").read_text()
+    entries = re.findall(r"@\w+\{(\w+),", (ROOT / "paper" / "paper.bib").read_text())
+    assert sorted(set(re.findall(r"@(\w+\d{4})", paper))) == sorted(entries)
+
+
+def test_workflows_call_what_exists():
+    """The steps of the hosted CI are commands of this repository."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    folder = ROOT / ".github" / "workflows"
+    if not folder.is_dir():
+        pytest.skip("an sdist has no workflows")
+    for path in folder.glob("*.yml"):
+        workflow = yaml.safe_load(path.read_text())
+        commands = [
+            step.get("run", "") for job in workflow["jobs"].values() for step in job["steps"]
+        ]
+        assert {c.split()[1] for c in commands if c.startswith("make ")} <= targets
+    assert ".ci/run" in (folder / "ci.yml").read_text()
+    for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
+        assert yaml.safe_load(path.read_text())
+
+
+EDAM = [*ROOT.glob(".venv/planemo/lib/python*/site-packages/edam_ontology/EDAM.tsv")]
+
+
+@pytest.mark.skipif(not EDAM, reason="no EDAM: make lint-galaxy")
+def test_terms_of_edam_are_current():
+    """bio.tools, Galaxy and nf-core all refer to it."""
+    rows = [line.split("\t") for line in EDAM[0].read_text().splitlines()]
+    names = {row[0].rsplit("/", 1)[-1]: row[1] for row in rows if row[4] == "FALSE"}
+    entry = json.loads((ROOT / "packaging" / "biotools" / "punoise.biotools.json").read_text())
+
+    def terms(value: object) -> Iterator[tuple[str, str]]:
+        if isinstance(value, dict) and "term" in value:
+            yield value["uri"].rsplit("/", 1)[-1], value["term"]
+        for part in value.values() if isinstance(value, dict) else value:
+            if isinstance(part, dict | list):
+                yield from terms(part)
+
+    assert [(id, term) for id, term in terms(entry) if names.get(id) != term] == []
+    sources = [*ROOT.glob("packaging/galaxy/*.xml"), *ROOT.glob("nextflow_example/**/meta.yml")]
+    used = {
+        id for p in sources for id in re.findall(r"(?:operation|topic|format)_\d{4}", p.read_text())
+    }
+    assert used - set(names) == set()
 
 
 def members(archive: Path) -> set[str]:
