@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo example example-nextflow test test-all field lint reference man pages docs torture test-slurm lint-galaxy lint-nextflow check dist placeholders release-check clean
+.PHONY: demo example example-nextflow test test-all field lint reference man pages results docs torture test-slurm lint-galaxy lint-nextflow check dist placeholders release-check clean
 
 demo: $(VENV)/.punoise
 	$(BIN)/punoise simulate --out-dir demo --alpha 0.2 --beta 0.95
@@ -48,8 +48,12 @@ man: $(VENV)/.punoise
 pages: $(VENV)/.punoise  # the output that README.md and the guides show
 	$(BIN)/python docs/run_pages.py
 
+results: $(VENV)/.installed  # the plots of docs/results.md
+	$(BIN)/python docs/make_plots.py
+
 docs: $(VENV)/.mkdocs  # into site/; broken links are errors
 	$(BIN)/python docs/make_reference.py --check
+	$(BIN)/python docs/make_plots.py --check
 	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs/bin/mkdocs build --quiet --strict
 
 lint: $(VENV)/.installed

@@ -1,5 +1,6 @@
 """What mkdocs does beyond Markdown: pages from files of the repository, and links out of docs/."""
 
+import html
 import os
 import re
 from pathlib import Path
@@ -13,6 +14,17 @@ LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^):#\s]+)(#[^)\s]*)?\)")
 
 def _title(page: str) -> str:
     return (DOCS / page).read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# ")
+
+
+PLOT = re.compile(r"!\[([^\]]*)\]\((assets/results/\w+\.svg)\)")
+STYLE = re.compile(r"<style>.*?</style>")
+
+
+def _inline(plot: re.Match[str]) -> str:
+    """A plot as part of the page, so that it takes the page's colors."""
+    svg = STYLE.sub("", (DOCS / plot[2]).read_text(encoding="utf-8"), count=1)
+    label = html.escape(plot[1], quote=True)
+    return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
 
 
 def on_page_markdown(markdown: str, page, config, files) -> str:
@@ -30,4 +42,4 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
             return f"[{link[2]}]({os.path.relpath(DOCS / 'results.md', DOCS / here)})"
         return f"{link[2]} (`{path}` in the repository)"
 
-    return LINK.sub(inside, markdown)
+    return LINK.sub(inside, PLOT.sub(lambda m: f'<div class="plot">{_inline(m)}</div>\n', markdown))

@@ -183,6 +183,19 @@ def test_the_reference_is_up_to_date():
         assert made["updated"](name, REFERENCE[name]) == REFERENCE[name], "run make reference"
 
 
+def test_the_plots_show_the_measurements():
+    """Plots, their stamps and the table to download are written by docs/make_plots.py."""
+    made = runpy.run_path(str(ROOT / "docs" / "make_plots.py"))
+    assert made["outdated"]() == [], "run make results"
+    named = set(re.findall(r"assets/results/(\w+)\.svg", PAGES["docs/results.md"]))
+    assert named == {figure.__name__ for figure in made["FIGURES"]}
+    assert len(named) >= 8
+    for names in made["FIGURES"].values():
+        for name in names:
+            figures = {key: made["measured"](name)[key] for key in ("commit", "date", "repeats")}
+            assert all(figures.values()), name
+
+
 def test_the_reference_is_complete():
     """Every option, warning and key, each with a place of its own."""
     commands = REFERENCE["commands.md"]
