@@ -180,7 +180,6 @@ def open_rows(inputs: Inputs) -> Rows:
         raise UsageError(f"no {missing} table: add {option(missing)}, or use {one_table}")
     if list(named.values()).count("-") > 1:
         raise UsageError("only one table can come from standard input")
-    _check_distinct_tables({SETS[code]: table for code, table in named.items()})
     layout = Layout(inputs.input_format, inputs.delimiter, inputs.decimal, inputs.sheet)
     tables = [
         open_table(table, layout) if isinstance(table, str) else table for table in named.values()
@@ -193,6 +192,7 @@ def open_rows(inputs: Inputs) -> Rows:
             f"{option('table')} needs {option('label_column')} (or, if it is a .pin file of "
             f"another name, {option('input_format')} pin)"
         )
+    _check_distinct_tables({SETS[code]: table for code, table in named.items()})
     rows = Rows.from_tables(
         tables,
         sets=list(named),

@@ -306,9 +306,11 @@ COLUMNS = {
 @pytest.mark.parametrize("case", COLUMNS)
 def test_wrong_columns(case, tmp_path, punoise):
     frame = GOOD.assign(g=[None, *range(1, N)], t=["one", "two"] * (N // 2))
-    frame.to_csv(tmp_path / "t.csv", index=False)
+    files = [tmp_path / name for name in ("t.csv", "u.csv")]
+    for file in files:
+        frame.to_csv(file, index=False)
     out = tmp_path / "out.tsv"
-    pair = ("--labeled", tmp_path / "t.csv", "--unlabeled", tmp_path / "t.csv")
+    pair = ("--labeled", files[0], "--unlabeled", files[1])
     result = punoise("transform", *pair, "--out", out, *COLUMNS[case], expect=3)
     assert_refused(result, out)
     assert "zz" in result.err or "zz" not in COLUMNS[case][1]

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -224,7 +225,8 @@ def test_score_gives_new_rows_a_score(punoise, tables, frames, tmp_path):
 
 
 def test_one_table_in_both_parts_is_two_tables(punoise, tables, tmp_path):
-    same = ("--labeled", tables[1], "--unlabeled", tables[1], *FAST)
+    shutil.copy(tables[1], tmp_path / "copy.csv")
+    same = ("--labeled", tables[1], "--unlabeled", tmp_path / "copy.csv", *FAST)
     punoise("transform", *same, "--out", tmp_path / "s.tsv")
     scores = read_any(tmp_path / "s.tsv")
     labeled, unlabeled = (scores.loc[scores["set"] == s, "score"] for s in ("labeled", "unlabeled"))
@@ -267,8 +269,9 @@ def test_an_own_prior(punoise, scores, tmp_path):
 
 
 def test_a_failure_can_be_written(punoise, tmp_path):
-    (tmp_path / "few.csv").write_text("a\n" + "1\n" * 5)
-    pair = ("--labeled", tmp_path / "few.csv", "--unlabeled", tmp_path / "few.csv")
+    for name in ("few.csv", "others.csv"):
+        (tmp_path / name).write_text("a\n" + "1\n" * 5)
+    pair = ("--labeled", tmp_path / "few.csv", "--unlabeled", tmp_path / "others.csv")
     options = ("--on-failure", "write", "--sample", "S1")
     prior = punoise("estimate-prior", *pair, *options).prior
     assert (prior["alpha"], prior["beta"], prior["sample"]) == (None, None, "S1")
