@@ -21,15 +21,11 @@ from ..notices import Notice
 from ..numerics import BoolArray, FloatArray, IntArray
 from .files import Count
 from .kinds import DATE, NAME_AS_DATE, Counts, Kind, remedy
-from .notation import NUMBER, PLAIN
+from .notation import MISSING_TEXTS, NUMBER, PLAIN
 from .rows import Chunk, Rows, as_text, shown
 
 # ---- Values
 
-MISSING_TEXTS = (
-    *("", ".", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "-nan"),
-    *("NULL", "null", "None"),
-)
 BOOLEANS = {"true": 1.0, "false": 0.0}
 NO_ROWS = np.empty(0, np.int64)
 FLOATS = (pa.float64(), pa.float32())

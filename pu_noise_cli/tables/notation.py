@@ -14,6 +14,10 @@ import pyarrow.compute as pc
 from ..errors import option
 from ..numerics import BoolArray
 
+MISSING_TEXTS = (
+    *("", ".", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NAN", "-nan"),
+    *("NULL", "null", "None"),
+)
 EXPONENT = r"([eE][+-]?[0-9]+)?"
 INFINITE = r"[+-]?(?i:inf|infinity)"
 NUMBER = rf"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+){EXPONENT}$|^{INFINITE}$"

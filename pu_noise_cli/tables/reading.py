@@ -18,7 +18,7 @@ import shutil
 import stat
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -44,7 +44,7 @@ from .files import (
     magic_suffix,
     usage_errors,
 )
-from .notation import PLAIN, Marks, Notation, unclear
+from .notation import MISSING_TEXTS, PLAIN, Marks, Notation, unclear
 
 LOG = logging.getLogger("punoise")
 ANY_LAYOUT = Layout()
@@ -56,6 +56,8 @@ BYTE_ORDER_MARKS = {  # UTF-32 starts as UTF-16 does, so it comes first
 }
 BATCH_ROWS, BATCH_VALUES, BATCH_BYTES = 1 << 17, 1 << 22, 1 << 26  # maxima of one batch
 MAX_COLUMNS = 1 << 17
+NARROW, CACHED_BYTES = 256, 1 << 20  # columns of tables that are parsed in blocks of this size
+NOT_A_NUMBER = re.compile(r"^In CSV column #([0-9]+): CSV conversion error to double")
 AHEAD = 2  # batches read while others are worked on
 MANIFEST = "_manifest.json"  # states that all shards of a directory are there
 PARQUET_KEY = "punoise.key"  # of a shard: a digest of everything that it was made from
@@ -105,20 +107,25 @@ class Table:
         """The part of this table in some consecutive shards."""
         return replace(self, shards=tuple(shards), first_row=first_row)
 
-    def batches(self, columns: Sequence[str], coded: str | None = None) -> Iterator[Batch]:
+    def batches(
+        self, columns: Sequence[str], coded: str | None = None, numeric: Collection[str] = ()
+    ) -> Iterator[Batch]:
         """Read columns of all rows in order, some rows at a time.
 
-        One column may come dictionary-encoded, which is fastest for a few repeated words.
+        One column may come dictionary-encoded, which is fastest for a few repeated words. Numeric
+        columns of CSV and TSV files come as numbers; other text in them raises NotNumbers.
         """
-        batches = self._batches(columns, coded)
+        batches = self._batches(columns, coded, numeric)
         return _read_ahead(batches) if pa.cpu_count() > 1 else batches
 
-    def _batches(self, columns: Sequence[str], coded: str | None) -> Iterator[Batch]:
+    def _batches(
+        self, columns: Sequence[str], coded: str | None, numeric: Collection[str]
+    ) -> Iterator[Batch]:
         rows = min(BATCH_ROWS, max(BATCH_VALUES // len(columns), 1))
         for shard in self.shards:
             first_row = 0
             with input_errors(shard.name):
-                for batch in _shard_batches(shard, list(columns), rows, coded):
+                for batch in _shard_batches(shard, list(columns), rows, coded, numeric):
                     yield Batch(batch, shard.name, first_row)
                     first_row += batch.num_rows
 
@@ -130,11 +137,13 @@ class Table:
 
 
 def _shard_batches(
-    shard: Shard, columns: list[str], rows: int, coded: str | None
+    shard: Shard, columns: list[str], rows: int, coded: str | None, numeric: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
     """The batches of a shard, from its copy if that has the columns."""
     if shard.copy is not None and shard.copy.places.keys() >= set(columns):
         return shard.copy.batches(columns, rows)
+    if numeric and shard.format.kind in DELIMITERS:
+        return _text_batches(shard, columns, rows, coded, numeric)
     return READERS[shard.format.kind].batches(shard, columns, rows, coded)
 
 
@@ -397,16 +406,45 @@ def _text_columns(shard: Shard) -> list[str]:
 
 
 def _text_batches(
-    shard: Shard, columns: list[str], rows: int, coded: str | None
+    shard: Shard, columns: list[str], rows: int, coded: str | None, numeric: Collection[str] = ()
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of text columns; none comes dictionary-encoded."""
+    """Batches of columns as text or as numbers, null if missing; none is dictionary-encoded."""
+    _start_threads()
+    seen, is_narrow = 0, len(_dialect(shard).header) < NARROW
+    for block_bytes in (CACHED_BYTES, BLOCK_BYTES) if is_narrow else (BLOCK_BYTES,):
+        before = seen
+        try:
+            for batch in _parsed_batches(shard, columns, numeric, block_bytes):
+                batch, before = batch.slice(before), max(before - batch.num_rows, 0)
+                for start in range(0, batch.num_rows, rows):
+                    yield batch.slice(start, rows)
+                seen += batch.num_rows
+            return
+        except pa.ArrowInvalid as error:
+            if block_bytes == BLOCK_BYTES or "straddling" not in str(error):
+                raise
+
+
+class NotNumbers(Exception):
+    """Columns that began with numbers have text."""
+
+    def __init__(self, columns: Collection[str]) -> None:
+        self.columns = columns
+
+
+def _parsed_batches(
+    shard: Shard, columns: list[str], numeric: Collection[str], block_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """Batches of a text table, of at most so many bytes, in which every row must fit."""
     import pyarrow.csv
 
-    _start_threads()
     dialect = _dialect(shard)
     lines = dialect.lines
     names = [name or f"\0{i}" for i, name in enumerate(dialect.header, 1)]
     unnamed = [name for name in names if name.startswith("\0")]
+    if len(names) == 1:  # blank lines of it are values
+        numeric = ()
+    types = {name: pa.float64() if name in numeric else pa.string() for name in names}
     bad_rows = []
 
     def keep_bad_row(row: Any) -> str:
@@ -417,7 +455,7 @@ def _text_batches(
         # one thread, so that row numbers are known; parsing is not the bottleneck
         "read_options": pyarrow.csv.ReadOptions(
             use_threads=False,
-            block_size=BLOCK_BYTES,
+            block_size=block_bytes,
             column_names=names,
             skip_rows=lines,
         ),
@@ -429,8 +467,9 @@ def _text_batches(
             invalid_row_handler=keep_bad_row,
         ),
         "convert_options": pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
+            column_types=types,
             include_columns=columns + unnamed,
+            null_values=MISSING_TEXTS,
             strings_can_be_null=False,
         ),
     }
@@ -441,10 +480,10 @@ def _text_batches(
             for name in unnamed:
                 _check_empty(shard, name[1:], batch[name], first_row)
             first_row += batch.num_rows
-            batch = batch.select(columns)
-            for start in range(0, batch.num_rows, rows):
-                yield batch.slice(start, rows)
+            yield batch.select(columns)
     except pa.ArrowInvalid as error:
+        if column := NOT_A_NUMBER.search(str(error)):
+            raise NotNumbers({names[int(column[1])]}) from error
         if not bad_rows:
             raise
         row = bad_rows[0]

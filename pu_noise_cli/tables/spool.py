@@ -17,21 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import MachineError, is_out_of_memory
-from .columns import MISSING_TEXTS
 from .files import Copy, Shard, Spool
-from .reading import READERS, Table
+from .notation import MISSING_TEXTS
+from .reading import READERS, NotNumbers, Table
 from .rows import Rows
 
 BATCH_VALUES = 1 << 20  # of one batch of a copy, about
 MAX_DISK = 0.5  # the fraction of the free space that copies may take
 ATTEMPTS = 2  # to find the columns of numbers; then all are copied as text
-
-
-class _NotNumbers(Exception):
-    """Columns that began with numbers have text."""
-
-    def __init__(self, columns: Collection[str]) -> None:
-        self.columns = columns
 
 
 class _TooLarge(Exception):
@@ -70,7 +63,7 @@ def copy_text(rows: Rows, as_text: Collection[str], done: Callable[[int], None])
             copies = [
                 (shard, copying.copy(table, shard)) for table in tables for shard in table.shards
             ]
-        except _NotNumbers as error:
+        except NotNumbers as error:
             numeric -= set(error.columns)
             continue
         except _TooLarge:
@@ -80,9 +73,11 @@ def copy_text(rows: Rows, as_text: Collection[str], done: Callable[[int], None])
         return
 
 
-def _batches(table: Table, columns: Sequence[str], rows: Rows) -> Iterator[pa.RecordBatch]:
-    """The batches of a table, all columns of text."""
-    for batch, _, _ in table.batches(columns, coded=rows.label_column):
+def _batches(
+    table: Table, columns: Sequence[str], rows: Rows, numeric: Collection[str] = ()
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a table, all columns of text, but perhaps for numeric ones."""
+    for batch, _, _ in table.batches(columns, rows.label_column, numeric):
         arrays = [
             column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
             for column in batch.columns
@@ -122,7 +117,7 @@ class _Copying:
                 if sink.tell() > self.room:
                     raise _TooLarge
 
-            for batch in _batches(table.only([shard]), self.columns, self.rows):
+            for batch in _batches(table.only([shard]), self.columns, self.rows, numeric):
                 numbers = _as_numbers(batch, numeric)
                 arrays = [numbers.get(name, batch[name]) for name in self.columns]
                 pending.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
@@ -157,7 +152,7 @@ def _decimal_columns(batch: pa.RecordBatch, names: Collection[str]) -> set[str]:
     names = list(names)
     try:
         numbers = _as_numbers(batch, names)
-    except _NotNumbers as error:
+    except NotNumbers as error:
         numbers = _as_numbers(batch, [name for name in names if name not in error.columns])
     columns = {name: column.to_numpy(zero_copy_only=False) for name, column in numbers.items()}
     return {name for name, values in columns.items() if (np.floor(values) < values).any()}
@@ -167,11 +162,13 @@ def _as_numbers(batch: pa.RecordBatch, names: Sequence[str]) -> dict[str, pa.Arr
     """The numbers of text columns, parsed at once: there may be thousands of columns."""
     if not names:
         return {}
+    if all(batch[name].type == pa.float64() for name in names):
+        return {name: batch[name] for name in names}
     n, texts = batch.num_rows, [batch[name] for name in names]
     numbers = _parsed(pa.concat_arrays(texts))
     if numbers is None:
         pairs = zip(names, texts, strict=True)
-        raise _NotNumbers({name for name, text in pairs if _parsed(text) is None})
+        raise NotNumbers({name for name, text in pairs if _parsed(text) is None})
     return {name: numbers.slice(i * n, n) for i, name in enumerate(names)}
 
 
