@@ -19,7 +19,8 @@ from ..numerics import BoolArray, FloatArray, IntArray, logit, move_odds
 from ..scale.engine import Engine, Job, RowsDone
 from ..score.model import HonestScorer
 from ..score.sketch import Sketch
-from ..tables.columns import MISSING_TEXTS, Column, Encoding
+from ..tables.columns import Column, Encoding
+from ..tables.notation import MISSING_TEXTS
 from ..tables.reading import open_table
 from ..tables.rows import (
     LABELED,

@@ -352,7 +352,9 @@ def _encode_category(chunk: Chunk, column: Column, na: Sequence[str]) -> FloatAr
 
 
 def _infinite_error(chunk: Chunk, name: str, values: FloatArray) -> InputError:
-    return chunk.error(name, "has an infinite value", int(np.isinf(values).argmax()))
+    row = int(np.isinf(values).argmax())
+    remedy = f"; if it means a missing value, use {option('na')} {values[row]:g}"
+    return chunk.error(name, "has an infinite value", row, remedy)
 
 
 def _percent_problem(name: str) -> str:

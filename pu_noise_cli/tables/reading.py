@@ -421,7 +421,7 @@ def _text_batches(
                 seen += batch.num_rows
             return
         except pa.ArrowInvalid as error:
-            if block_bytes == BLOCK_BYTES or "straddling" not in str(error):
+            if block_bytes == BLOCK_BYTES or "block size" not in str(error):
                 raise
 
 
@@ -487,9 +487,12 @@ def _parsed_batches(
         if not bad_rows:
             raise
         row = bad_rows[0]
+        remedy = f"quote values that contain {dialect.delimiter!r}"
+        if row.text.startswith("#"):
+            remedy = f"remove comments between rows: grep -v '^#' {shard.name}"
         raise InputError(
             f"{shard.name}: row {row.number - lines} has {row.actual_columns} values "
-            f"where the header names {len(names) - len(unnamed)} columns"
+            f"where the header names {len(names) - len(unnamed)} columns; {remedy}"
         ) from error
 
 
