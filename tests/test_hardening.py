@@ -248,7 +248,7 @@ def test_a_run_killed_among_its_renames_is_not_read_as_one(renames, punoise, tab
     killed_while_committing(out, tables, renames)
     read = ["posterior", "--scores", out / "scores.parquet", "--prior", out / "prior.json"]
     result = punoise(*read, "--out", tmp_path / "p.tsv", expect=3)
-    assert "from two runs" in result.err
+    assert "is incomplete" in result.err
     few = ("--labeled", tables[1], "--unlabeled", tables[1], "--drop-columns", "none")
     punoise("run", *few, *FAST, "--out-dir", out, expect=3)
     punoise("run", *tables, *FAST, "--out-dir", out, "--seed", "2")
@@ -282,7 +282,7 @@ def test_a_mark_from_a_stranger_is_never_opened(kind, punoise, tables, tmp_path)
     else:
         mark.write_text('{"names": ["../victim"], "remove": ["../victim"]}')
     read = ["posterior", "--scores", out / "scores.parquet", "--prior", out / "prior.json"]
-    assert "from two runs" in punoise(*read, "--out", "-", expect=3).err
+    assert "is incomplete" in punoise(*read, "--out", "-", expect=3).err
     punoise("run", *tables, *FAST, "--out-dir", out)
     punoise(*read, "--out", "-")
     assert victim.read_text() == "mine"
@@ -296,7 +296,7 @@ def test_a_sharded_run_that_was_killed_is_not_read_as_one(punoise, frames, tmp_p
     punoise("run", *pair, "--shards", "--out-dir", out)
     (out / writing.UNFINISHED).touch()
     read = ["posterior", "--scores", out / "scores/", "--prior", out / "prior.json", "--out", "-"]
-    assert "from two runs" in punoise(*read, expect=3).err
+    assert "is incomplete" in punoise(*read, expect=3).err
     punoise("run", *pair, "--shards", "--out-dir", out, "--resume")
     punoise(*read)
 
@@ -316,7 +316,7 @@ def test_the_mark_of_a_killed_run_outlives_one_that_does_not_begin(punoise, fram
     os.close(live)
     assert "another run" in result.err
     read = ["posterior", "--scores", out / "scores/", "--prior", out / "prior.json", "--out", "-"]
-    assert "from two runs" in punoise(*read, expect=3).err
+    assert "is incomplete" in punoise(*read, expect=3).err
 
 
 def test_a_provenance_knows_the_files_of_its_run(results, punoise, tmp_path):
