@@ -249,7 +249,7 @@ def test_a_run_killed_among_its_renames_is_not_read_as_one(renames, punoise, tab
     read = ["posterior", "--scores", out / "scores.parquet", "--prior", out / "prior.json"]
     result = punoise(*read, "--out", tmp_path / "p.tsv", expect=3)
     assert "is incomplete" in result.err
-    few = ("--labeled", tables[1], "--unlabeled", tables[1], "--drop-columns", "none")
+    few = (*tables, "--drop-columns", "none")
     punoise("run", *few, *FAST, "--out-dir", out, expect=3)
     punoise("run", *tables, *FAST, "--out-dir", out, "--seed", "2")
     punoise(*read, "--out", tmp_path / "p.tsv")
