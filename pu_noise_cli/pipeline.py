@@ -86,7 +86,7 @@ from .score.training import train as train_model
 from .tables.dialect import Layout
 from .tables.files import document
 from .tables.reading import READERS, Table, open_table
-from .tables.rows import IGNORED, LABELED, NEGATIVE, SETS, UNLABELED, LabeledClass, Rows
+from .tables.rows import IGNORED, LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
 from .tables.spool import copy_text, is_text
 from .tables.writing import (
     DOCUMENTS,
@@ -192,7 +192,6 @@ def open_rows(inputs: Inputs) -> Rows:
             f"{option('table')} needs {option('label_column')} (or, if it is a .pin file of "
             f"another name, {option('input_format')} pin)"
         )
-    _check_distinct_tables({SETS[code]: table for code, table in named.items()})
     rows = Rows.from_tables(
         tables,
         sets=list(named),
@@ -212,17 +211,6 @@ def open_rows(inputs: Inputs) -> Rows:
     if inputs.by is not None:
         check_by(rows, inputs.by)
     return rows
-
-
-def _check_distinct_tables(tables: Mapping[str, str | Table]) -> None:
-    """Stop if two options name the same file."""
-    seen: dict[str, str] = {}
-    for name, table in tables.items():
-        if (
-            isinstance(table, str)
-            and (same := seen.setdefault(os.path.realpath(table), name)) != name
-        ):
-            raise UsageError(f"{table}: is given as the {same} and as the {name} table")
 
 
 def _roles_are_open(inputs: Inputs, table: Table) -> bool:

@@ -179,14 +179,11 @@ def test_an_option_of_another_name_is_suggested(punoise, folder):
     assert "Use '--labeled'" in said
 
 
-def test_the_missing_table_is_named_and_one_file_is_not_two_tables(punoise, folder):
+def test_the_missing_table_is_named(punoise, folder):
     out = ("--out-dir", folder / "out")
     labeled, unlabeled = folder / "labeled.csv", folder / "unlabeled.csv"
     assert "no unlabeled table" in punoise("run", "--labeled", labeled, *out, expect=2).err
     assert "no labeled table" in punoise("run", "--unlabeled", unlabeled, *out, expect=2).err
-    same = folder / "." / "labeled.csv"
-    said = punoise("run", "--labeled", labeled, "--unlabeled", same, *out, expect=2).err
-    assert "is given as the labeled and as the unlabeled table" in said
 
 
 def test_progress_is_a_counter_or_a_bar_and_is_removed(capsys, monkeypatch):
