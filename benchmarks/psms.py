@@ -39,7 +39,7 @@ NAMES = {  # of columns
 RISTRETTO = """
 import sys, pandas as pd
 from ristretto import rescore
-*files, features, folder = sys.argv[1:]
+*files, features, rate, folder = sys.argv[1:]
 features = features.split(",")
 parts = []
 for file in files:
@@ -52,7 +52,7 @@ for file in files:
 table = pd.concat(parts, ignore_index=True)
 table["is_decoy"] = table["Label"] == "-1"
 found = rescore(table, spectrum_id_col="ScanNr", run_col="run", peptidoform_col="Peptide",
-                feature_cols=features)
+                feature_cols=features, train_fdr=float(rate))
 written = found.psms.join(table[["SpecId"]].rename(columns={"SpecId": "id"}), how="left")
 written = written[~written["is_decoy"].astype(bool)]
 written.to_csv(f"{folder}/psms.tsv", sep="\\t")  # its peptides do not name their match
@@ -134,9 +134,10 @@ def measure(args: argparse.Namespace, difficulty: str, seed: int) -> dict[str, A
         if args.mokapot:
             several = ["--aggregate"] if args.runs > 1 else []
             commands["mokapot"] = [args.mokapot, *pins, *several, "-d", str(folder / "mokapot")]
-            commands["mokapot"] += ["--test_fdr", str(args.test_fdr)]
+            rates = ["--train_fdr", str(args.train_fdr), "--test_fdr", str(args.train_fdr)]
+            commands["mokapot"] += rates
         if args.ristretto:
-            given = [*pins, ",".join(FEATURES), str(folder / "ristretto")]
+            given = [*pins, ",".join(FEATURES), str(args.train_fdr), str(folder / "ristretto")]
             commands["ristretto"] = [args.ristretto, "-c", RISTRETTO, *given]
         for program, command in commands.items():
             (folder / program).mkdir(exist_ok=True)
@@ -216,7 +217,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--by-charge", action="store_true", help="charges differ, and are groups")
     parser.add_argument("--difficulty", choices=DIFFICULTIES, nargs="+", default=[*DIFFICULTIES])
-    parser.add_argument("--test-fdr", type=float, default=0.01, help="of mokapot")
+    parser.add_argument("--train-fdr", type=float, default=0.01, help="of the others")
     parser.add_argument("--search", choices=SEARCHES, default=SEARCHES[0])
     parser.add_argument("--decoys", choices=DECOYS, default=DECOYS[0])
     parser.add_argument("--partial", type=Path, help="where finished repeats are kept (.jsonl)")

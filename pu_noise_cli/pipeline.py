@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -43,6 +44,8 @@ from .prior.estimation import (
     stated_prior,
 )
 from .prior.multivariate import feature_samples
+from .proteomics.experiment import Experiment, MatchesDocument, score_runs, summarize
+from .proteomics.groups import Grouping
 from .proteomics.levels import PSMS, WriteMatchPosteriors, calibrate_matches, roll_up, write_levels
 from .proteomics.matches import (
     COUNTING,
@@ -54,20 +57,13 @@ from .proteomics.matches import (
     match_keys,
     without_consequences,
 )
-from .proteomics.pin import (
-    DECOY_VALUES,
-    PIN_SETS,
-    TARGET_VALUES,
-    PinRoles,
-    is_pin,
-    run_name,
-)
+from .proteomics.pin import pin_roles, pin_sets, run_name
 from .report.content import WORDING, sample_page
 from .report.page import Page
 from .scale.engine import Engine, check_sharded_target
 from .score.classifiers import CLASSIFIERS
 from .score.contributions import write_columns
-from .score.model import HonestScorer, StoredModel, save_model
+from .score.model import HonestScorer, ScoreModel, StoredModel, load_model, save_model
 from .score.overlap import NO_OVERLAP, find_overlap
 from .score.scores import (
     RowTally,
@@ -84,8 +80,8 @@ from .score.training import ScoreSettings as ScoreSettings
 from .score.training import Trained, survey_step
 from .score.training import train as train_model
 from .tables.dialect import Layout
-from .tables.files import document
-from .tables.reading import READERS, Table, open_table
+from .tables.files import document, read_bytes
+from .tables.reading import READERS, Table, open_table, open_tables
 from .tables.rows import IGNORED, LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
 from .tables.spool import copy_text, is_text
 from .tables.writing import (
@@ -184,9 +180,7 @@ def open_rows(inputs: Inputs) -> Rows:
     tables = [
         open_table(table, layout) if isinstance(table, str) else table for table in named.values()
     ]
-    pin = [table for table in tables if is_pin(table)]
-    if pin and _roles_are_open(inputs, pin[0]):
-        inputs = _complete_pin(inputs, pin[0])
+    inputs = replace(inputs, **pin_roles(inputs, tables))
     if inputs.table is not None and inputs.label_column is None:
         raise UsageError(
             f"{option('table')} needs {option('label_column')} (or, if it is a .pin file of "
@@ -202,8 +196,8 @@ def open_rows(inputs: Inputs) -> Rows:
         label_column=inputs.label_column,
         label_values=label_values(inputs),
         keep=(*inputs.keep_columns, *(() if inputs.by is None else (inputs.by,))),
-        keys=_keys(inputs, tables),
-        set_names=PIN_SETS if pin and inputs.table is not None else None,
+        keys=match_keys(inputs, tables),
+        set_names=pin_sets(tables) if inputs.table is not None else None,
         labeled_class="negative" if inputs.labeled_are == "negatives" else "positive",
         file_key=run_name,
         wanted_by="features" if inputs.score_column is None else "score_column",
@@ -211,59 +205,6 @@ def open_rows(inputs: Inputs) -> Rows:
     if inputs.by is not None:
         check_by(rows, inputs.by)
     return rows
-
-
-def _roles_are_open(inputs: Inputs, table: Table) -> bool:
-    """Whether the columns of a .pin file have their roles; in other formats options may differ."""
-    stated = inputs.label_column is not None or bool(inputs.spectrum_columns)
-    return table.shards[0].format.kind == "pin" or not (inputs.table is None or stated)
-
-
-def _complete_pin(inputs: Inputs, table: Table) -> Inputs:
-    """The inputs with the roles that the columns of a .pin file have, unless stated otherwise."""
-    if inputs.table is None and inputs.labeled_are is None:
-        raise UsageError(
-            f"{table.name}: a .pin file says which of its rows are decoys: give it as "
-            f"{option('table')}; if {option('labeled')} has decoys only and {option('unlabeled')} "
-            f"none, use {option('labeled_are')} negatives"
-        )
-    if inputs.table is not None and inputs.labeled_are == "positives":
-        stated = f"{option('labeled_are')} positives"
-        raise UsageError(f"{stated}: the labeled rows of a .pin file are decoys")
-    roles = PinRoles.from_table(table)
-    named = {*inputs.features, *inputs.id_column, *inputs.keep_columns}
-    not_features = [c for c in (roles.label, *roles.others) if c not in named]
-    if table.shards[0].format.kind != "pin":  # whose reader would know them
-        inputs = replace(inputs, labeled_value=DECOY_VALUES, unlabeled_value=TARGET_VALUES)
-    return replace(
-        inputs,
-        labeled_are=inputs.labeled_are or "negatives",
-        label_column=inputs.label_column or roles.label,
-        id_column=inputs.id_column or (roles.id,),
-        group_column=inputs.group_column or roles.scan,
-        drop_columns=(*inputs.drop_columns, *not_features),
-        spectrum_columns=inputs.spectrum_columns or roles.spectrum,
-        peptide_column=inputs.peptide_column or roles.peptide,
-    )
-
-
-def _keys(inputs: Inputs, tables: Sequence[Table]) -> dict[str, tuple[str, ...]]:
-    """The keys of matches: decoys compete with the other rows of their spectrum."""
-    rolled_up = inputs.peptide_column, inputs.protein_column
-    if not inputs.spectrum_columns:
-        if any(rolled_up):
-            names = f"{option('peptide_column')} and {option('protein_column')}"
-            raise UsageError(f"{names} need {option('spectrum_columns')} or a .pin file")
-        return {}
-    if inputs.labeled_are != "negatives":
-        needed = f"{option('labeled_are')} negatives"
-        raise UsageError(f"{option('spectrum_columns')} is for decoys: it needs {needed}")
-    if len(tables) > 1 and any(len(table.shards) > 1 for table in tables):
-        raise UsageError(
-            "scan numbers are unique within a file only, so targets and decoys of a spectrum must "
-            f"be in one file: give the files as {option('table')}"
-        )
-    return match_keys(tables, inputs.spectrum_columns, *rolled_up)
 
 
 def label_values(inputs: Inputs) -> list[tuple[str, int]]:
@@ -305,7 +246,8 @@ def train(
 ) -> Trained:
     """Train a classifier on the rows; keep the digests of their files if wanted."""
     step = survey_step(rows, scoring, keep_digests)  # stops if there are too many columns
-    if any(is_text(shard) for table in rows.tables for shard in table.shards):
+    text = any(is_text(shard) for table in rows.tables for shard in table.shards)
+    if text and engine.client is None:  # workers of a cluster do not see the copies
         with engine.timed("read"), engine.progress.rows("read", None) as done:
             copy_text(rows, scoring.categorical, done)
     overlap = NO_OVERLAP if scoring.count_overlap else find_overlap(rows, engine)
@@ -820,6 +762,102 @@ def provenance(
         columns=[] if trained is None else trained.columns,
         warnings=list(notices or (() if trained is None else trained.notices)),
     )
+
+
+# ---- Matches of many runs
+
+MAX_MATCHES = 400_000  # to train on: several matches of a spectrum say little more than one
+RUNS = ".punoise-runs"  # in the directory of the results while runs are scored
+
+
+@dataclass(frozen=True)
+class MatchSettings:
+    """All settings of an experiment: the matches of one or many runs."""
+
+    runs: Sequence[str]  # files, directories or globs
+    inputs: Inputs  # but for the tables
+    scoring: ScoreSettings
+    model: str | None = None  # MODEL of an earlier experiment, and then none is trained
+    by: str | None = None  # groups of matches
+    options: Mapping[str, Any] = field(default_factory=dict)  # that affect results
+    execution: Mapping[str, Any] = field(default_factory=dict)  # that do not
+
+
+@dataclass(frozen=True, eq=False)
+class MatchResult:
+    """What an experiment found and wrote."""
+
+    experiment: Experiment
+    trained: Trained | None  # none if a model was given
+    document: MatchesDocument  # matches.json
+    files: Sequence[str]
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        return tuple(self.document.warnings)
+
+
+def open_runs(settings: MatchSettings) -> tuple[Rows, StoredModel | None]:
+    """The matches of all runs, and the model if one is given."""
+    table = open_tables(settings.runs, settings.inputs.input_format, run_name)
+    inputs = replace(settings.inputs, table=table, by=None, labeled_are="negatives")
+    stored = None
+    if settings.model is not None:
+        stored = load_model(settings.model, read_bytes(settings.model))
+        if stored.model.labeled_class != "negative":
+            raise UsageError(f"{settings.model}: was not trained on decoys")
+        features = tuple(column.name for column in stored.model.encoding.columns)
+        inputs = replace(inputs, features=features)
+    rows = open_rows(inputs)
+    if not rows.keys:
+        columns = f"{option('label_column')} and {option('spectrum_columns')}"
+        raise UsageError(f"{table.name}: is not a .pin file; {columns} say what its columns are")
+    return rows, stored
+
+
+def run_matches(settings: MatchSettings, engine: Engine, out_dir: str) -> MatchResult:
+    """Take all steps from the matches of runs to PSMs, peptides and decoys in `out_dir`.
+
+    Results are replaced only once every step has succeeded; until then, runs that have been scored
+    are kept for a command that resumes.
+    """
+    check_distinct([os.path.join(out_dir, name) for name in OUTPUTS], settings.runs)
+    rows, stored = open_runs(settings)
+    grouping = None if settings.by is None else Grouping.from_rows(rows, settings.by)
+    make_directory(out_dir)
+    for name in OUTPUTS:
+        check_target(os.path.join(out_dir, name))
+    shards = os.path.join(out_dir, RUNS)
+    if not engine.resume:
+        shutil.rmtree(shards, ignore_errors=True)
+    make_directory(shards)
+    with staged(out_dir) as stage:
+        folder, trained = str(stage.path), None
+        engine.count_rows(rows)
+        scorer: HonestScorer | ScoreModel
+        if stored is None:
+            size = settings.scoring.max_train_rows or MAX_MATCHES
+            scoring = replace(settings.scoring, max_train_rows=size)
+            trained = train(rows, scoring, engine, keep_digests=True)
+            scorer = trained.scorer
+        else:
+            scorer = stored.model
+        experiment = score_runs(rows, scorer, engine, shards, grouping)
+        notices = experiment.notices(trained)
+        summary = summarize(experiment, rows, notices)
+        with engine.timed("write"):
+            experiment.write(folder, rows, shards)
+            write_json(f"{folder}/matches.json", document(summary))
+        if trained is not None:
+            sketch = experiment.levels[PSMS].matches.sketch()
+            write_model(StoredModel(trained.model, sketch), f"{folder}/model.punoise")
+        execution = {**settings.execution, "seconds": engine.seconds}
+        made_of = provenance(rows, trained, settings.options, execution, notices)
+        made_of.files = digests(stage.path, OUTPUTS)
+        write_json(f"{folder}/{PROVENANCE}", document(made_of))
+        files = stage.commit(obsolete=stage.earlier_files)
+    shutil.rmtree(shards)
+    return MatchResult(experiment, trained, summary, files)
 
 
 # ---- Reports

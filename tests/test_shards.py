@@ -19,6 +19,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from conftest import needs_slurm
+from test_matches import outputs as match_outputs
+from test_matches import pin_table, write_pin
+from test_psms import pin_lines
 
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.scale import engine as shards
@@ -532,3 +535,18 @@ def test_a_sketch_does_not_count_twice(scores, punoise, tmp_path):
     twice = (tmp_path / "a.sketch", tmp_path / "a.sketch")
     punoise("merge-sketches", *twice, "--out", tmp_path / "b.sketch", expect=2)
     punoise("estimate-prior", "--sketch", *twice, expect=2)
+
+
+@pytest.mark.parametrize("kind", ["pin", "parquet"])
+def test_dask_finds_the_matches_of_the_local_run(kind, scheduler, tmp_path):
+    (tmp_path / "runs").mkdir()
+    for seed, name in enumerate("abc"):
+        if kind == "pin":
+            write_pin(tmp_path / "runs" / f"{name}.pin", pin_lines(300, seed))
+        else:
+            pin_table(300, seed).to_parquet(tmp_path / "runs" / f"{name}.parquet")
+    given = ("matches", tmp_path / "runs", "--max-train-rows", 700)
+    shell(*given, "--out-dir", tmp_path / "local")
+    with worker(scheduler, tmp_path, "w1"), worker(scheduler, tmp_path, "w2"):
+        shell(*given, "--out-dir", tmp_path / "dask", "--dask", scheduler)
+    assert match_outputs(tmp_path / "dask") == match_outputs(tmp_path / "local")

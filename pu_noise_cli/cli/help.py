@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
 import click
 from click.formatting import wrap_text
 
+from ..errors import UsageError
 from ..notices import kinds
 
 HEADINGS = (
@@ -48,7 +50,10 @@ COMMANDS = {  # in the order of use, with the modules that hold them
 
 
 class Command(click.Command):
-    """A command with two helps: --help lists all options by topic, -h the ones people use."""
+    """A command with two helps: --help lists all options by topic, -h the ones people use.
+
+    Options can be given once each, except those that take several values.
+    """
 
     def __init__(self, *args: Any, short: Collection[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -70,11 +75,16 @@ class Command(click.Command):
             ctx.exit()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if (
-            not args and not ctx.resilient_parsing
-        ):  # as click does for groups, but with the short page
+        """Parse the arguments; click would take the last of several values."""
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        if not args:  # as click does for groups, but with the short page
             click.echo(self.short_help_page(ctx), err=True)
             ctx.exit(2)
+        _, _, order = self.make_parser(ctx).parse_args(list(args))
+        for parameter, count in Counter(order).items():
+            if count > 1 and not _may_repeat(parameter):
+                raise UsageError(f"{parameter.opts[-1]} is given {count} times; give it once")
         return super().parse_args(ctx, args)
 
     def short_help_page(self, ctx: click.Context) -> str:
@@ -123,6 +133,13 @@ class Command(click.Command):
             if heading in records:
                 with formatter.section(heading):
                     formatter.write_dl(records[heading])
+
+
+def _may_repeat(parameter: click.Parameter) -> bool:
+    """Whether a parameter takes several values, or is a flag that says the same again."""
+    if parameter.nargs == -1 or getattr(parameter, "multiple", False):
+        return True
+    return getattr(parameter, "is_flag", False) and not parameter.secondary_opts
 
 
 class Commands(click.Group):

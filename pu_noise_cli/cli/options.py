@@ -8,7 +8,6 @@ import math
 import os
 import sys
 import tomllib
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import fields
@@ -308,26 +307,6 @@ def _spelled(name: str) -> str:
 # ---- Commands
 
 
-class OnceEach(Command):
-    """A command whose options can be given once each, except those that take several values."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; click would take the last of several values."""
-        if not ctx.resilient_parsing:
-            _, _, order = self.make_parser(ctx).parse_args(list(args))
-            for parameter, count in Counter(order).items():
-                if count > 1 and not _may_repeat(parameter):
-                    raise UsageError(f"{parameter.opts[-1]} is given {count} times; give it once")
-        return super().parse_args(ctx, args)
-
-
-def _may_repeat(parameter: click.Parameter) -> bool:
-    """Whether a parameter takes several values, or is a flag that says the same again."""
-    if parameter.nargs == -1 or getattr(parameter, "multiple", False):
-        return True
-    return getattr(parameter, "is_flag", False) and not parameter.secondary_opts
-
-
 def command(name: str) -> Callable[[Callable[[Options, Console], None]], click.Command]:
     """Make a command, with its options of options.toml, of a function that takes their values."""
 
@@ -347,7 +326,7 @@ def command(name: str) -> Callable[[Callable[[Options, Console], None]], click.C
 
         parameters = [_parameter(n, entry) for n, entry in definitions(name).items()]
         short = _document()["short"].get(name, "").split()
-        return OnceEach(name, callback=call, params=parameters, help=function.__doc__, short=short)
+        return Command(name, callback=call, params=parameters, help=function.__doc__, short=short)
 
     return decorate
 

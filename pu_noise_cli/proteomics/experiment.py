@@ -27,12 +27,21 @@ from ..numerics import FloatArray, IntArray
 from ..scale.engine import Engine, Job, RowsDone, ahead
 from ..score.model import HonestScorer, ScoreModel
 from ..score.scores import WriteScores
+from ..score.training import Trained
 from ..tables.files import Count, Fraction
 from ..tables.rows import Chunk, Rows, as_text
 from ..tables.writing import table_writer
 from .groups import Grouping, q_values_within, within_groups
 from .levels import PSMS, ROLLED_UP, count_decoys, level_table, shown_columns
-from .matches import BUFFER, SPECTRUM, Confidence, Matches, check_kinds, hash_keys
+from .matches import (
+    BUFFER,
+    SPECTRUM,
+    Confidence,
+    Matches,
+    check_decoys,
+    check_kinds,
+    hash_keys,
+)
 from .pin import run_name
 
 RUN_Q_VALUE = "run_q-value"
@@ -237,7 +246,15 @@ class Experiment:
         decoy = self.levels[PSMS].matches.labeled
         return np.bincount(2 * by + decoy, minlength=2 * size).reshape(size, 2)
 
-    def notices(self) -> tuple[Notice, ...]:
+    def notices(self, trained: Trained | None) -> tuple[Notice, ...]:
+        """Warnings: of training, of decoys unlike wrong targets, of groups with few decoys."""
+        best = self.levels[PSMS].matches
+        if trained is None:
+            return (*check_decoys(best, ()), *self._few_decoys())
+        of_decoys = check_decoys(best, trained.discriminating)
+        return (*trained.notices, *of_decoys, *self._few_decoys())
+
+    def _few_decoys(self) -> tuple[Notice, ...]:
         """A warning of groups with too few decoys to say how many of their targets are wrong."""
         decoys = self.counts(self.group, len(self.groups))[:, 1]
         few = [f"{name!r} ({n})" for name, n in zip(self.groups, decoys, strict=True) if n < FEW]

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..errors import InputError, option
+from ..errors import InputError, UsageError, option
 from ..notices import Notice
 from ..numerics import BoolArray, FloatArray, IntArray, expit, hash_texts, logit
 from ..posterior.calibration import Calibration
@@ -25,6 +25,7 @@ from ..score.scores import Scored
 from ..score.sketch import Sketch
 from ..tables.reading import Table
 from ..tables.rows import FILE, Chunk, Rows
+from .pin import Stated
 
 HashArray = NDArray[np.uint64]
 SPECTRUM = "spectrum"
@@ -37,17 +38,26 @@ REVERSED = "reversed-scores"
 BUFFER = 1 << 18  # matches to hold before the best are picked
 
 
-def match_keys(
-    tables: Sequence[Table],
-    spectrum: Sequence[str],
-    peptide: str | None = None,
-    protein: str | None = None,
-) -> dict[str, tuple[str, ...]]:
-    """The keys of matches for Rows.from_tables; scan numbers are unique within a file only."""
+def match_keys(stated: Stated, tables: Sequence[Table]) -> dict[str, tuple[str, ...]]:
+    """The keys of matches for Rows.from_tables: decoys compete with the rows of their spectrum."""
+    rolled_up = {"peptide": stated.peptide_column, "protein": stated.protein_column}
+    if not stated.spectrum_columns:
+        if any(rolled_up.values()):
+            names = f"{option('peptide_column')} and {option('protein_column')}"
+            raise UsageError(f"{names} need {option('spectrum_columns')} or a .pin file")
+        return {}
+    if stated.labeled_are != "negatives":
+        needed = f"{option('labeled_are')} negatives"
+        raise UsageError(f"{option('spectrum_columns')} is for decoys: it needs {needed}")
     several = any(len(table.shards) > 1 for table in tables)
-    keys = {SPECTRUM: (FILE, *spectrum) if several else tuple(spectrum)}
-    rolled_up = {"peptide": peptide, "protein": protein}
-    return keys | {name: (column,) for name, column in rolled_up.items() if column is not None}
+    if len(tables) > 1 and several:
+        raise UsageError(
+            "scan numbers are unique within a file only, so targets and decoys of a spectrum must "
+            f"be in one file: give the files as {option('table')}"
+        )
+    spectrum = (*((FILE,) if several else ()), *stated.spectrum_columns)
+    keys = {name: (column,) for name, column in rolled_up.items() if column is not None}
+    return {SPECTRUM: spectrum, **keys}
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,14 +7,15 @@ its line. A second line may give initial directions, which are not needed here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError
+from ..errors import InputError, UsageError, option
 from ..tables.files import Shard, magic_suffix
 from ..tables.reading import Reader, Table, register_reader
 from ..tables.rows import LABELED, UNLABELED
@@ -72,6 +73,80 @@ def is_pin(table: Table) -> bool:
     """Whether a table is a .pin file, or has the columns of one."""
     named = {column.lower() for column in table.columns}
     return table.shards[0].format.kind == "pin" or named.issuperset(PIN_COLUMNS)
+
+
+def pin_sets(tables: Sequence[Table]) -> dict[int, str] | None:
+    """What messages call the rows of .pin files."""
+    return PIN_SETS if any(map(is_pin, tables)) else None
+
+
+class Stated(Protocol):
+    """The roles of columns that the user states; fields are named as the options are."""
+
+    @property
+    def table(self) -> object: ...
+    @property
+    def label_column(self) -> str | None: ...
+    @property
+    def labeled_are(self) -> str | None: ...
+    @property
+    def id_column(self) -> Sequence[str]: ...
+    @property
+    def keep_columns(self) -> Sequence[str]: ...
+    @property
+    def group_column(self) -> str | None: ...
+    @property
+    def features(self) -> Sequence[str]: ...
+    @property
+    def drop_columns(self) -> Sequence[str]: ...
+    @property
+    def spectrum_columns(self) -> Sequence[str]: ...
+    @property
+    def peptide_column(self) -> str | None: ...
+    @property
+    def protein_column(self) -> str | None: ...
+
+
+def pin_roles(stated: Stated, tables: Sequence[Table]) -> dict[str, Any]:
+    """The roles that the columns of a .pin file have, unless stated otherwise, by option.
+
+    In a file of another format with the columns of a .pin file, options may say otherwise.
+    """
+    table = next(filter(is_pin, tables), None)
+    if table is None:
+        return {}
+    by_options = stated.label_column is not None or bool(stated.spectrum_columns)
+    is_file = table.shards[0].format.kind == "pin"
+    if not is_file and (stated.table is None or by_options):
+        return {}
+    _check_labels(stated, table)
+    roles = PinRoles.from_table(table)
+    named = {*stated.features, *stated.id_column, *stated.keep_columns}
+    not_features = [c for c in (roles.label, *roles.others) if c not in named]
+    values = {} if is_file else {"labeled_value": DECOY_VALUES, "unlabeled_value": TARGET_VALUES}
+    return {
+        **values,
+        "labeled_are": stated.labeled_are or "negatives",
+        "label_column": stated.label_column or roles.label,
+        "id_column": stated.id_column or (roles.id,),
+        "group_column": stated.group_column or roles.scan,
+        "drop_columns": (*stated.drop_columns, *not_features),
+        "spectrum_columns": stated.spectrum_columns or roles.spectrum,
+        "peptide_column": stated.peptide_column or roles.peptide,
+    }
+
+
+def _check_labels(stated: Stated, table: Table) -> None:
+    """Stop where the labels of a .pin file are taken for others than its decoys."""
+    if stated.table is None and stated.labeled_are is None:
+        raise UsageError(
+            f"{table.name}: a .pin file says which of its rows are decoys: give it as "
+            f"{option('table')}; if {option('labeled')} has decoys only and {option('unlabeled')} "
+            f"none, use {option('labeled_are')} negatives"
+        )
+    if stated.table is not None and stated.labeled_are == "positives":
+        positives = f"{option('labeled_are')} positives"
+        raise UsageError(f"{positives}: the labeled rows of a .pin file are decoys")
 
 
 def run_name(file: str) -> str:
