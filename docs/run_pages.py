@@ -2,6 +2,7 @@
 
 python docs/run_pages.py                          README.md and the pages that need no data
 python docs/run_pages.py docs/tutorials/selection.md
+python docs/run_pages.py docs/tutorials/peptides.md --data DIR    with the files in DIR
 
 Commands are the lines of ```sh blocks; a ```text block right after one shows what it prints. The
 shown lines are found by their first word, so a page may leave lines out.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +30,7 @@ CHAIN = (  # in one folder, in this order: a page may use what an earlier one ha
     *("docs/choices.md", "docs/workflows.md", "docs/large.md"),
 )
 BLOCK = re.compile(r"```sh\n(?P<code>.*?)```\n(?:\n?```text\n(?P<shown>.*?)```\n)?", re.DOTALL)
+STAND_IN = re.compile(r"<!-- stand-in: (.*?) -->")  # writes small files like those of a tutorial
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
@@ -106,12 +109,15 @@ def in_shell(folder: Path) -> Callable[[str], str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("pages", nargs="*", type=Path)
+    parser.add_argument("--data", type=Path, help="directory of files that the pages need")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for path in options.pages or [ROOT / name for name in CHAIN]:
             page = path.read_text(encoding="utf-8")
             where = Path(tempfile.mkdtemp(dir=folder)) if options.pages else Path(folder)
             write_variants(where)
+            if options.data is not None:
+                shutil.copytree(options.data, where, dirs_exist_ok=True)
             path.write_text(run_page(page, in_shell(where)), encoding="utf-8")
 
 
