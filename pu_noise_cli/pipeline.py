@@ -26,7 +26,12 @@ from .audit.verdicts import revise
 from .errors import EstimationError, PunoiseError, UsageError, option
 from .evidence.apply import LevelRanges
 from .evidence.strengths import Grading, strengths
-from .evidence.thresholds import GatherControls, Publication, Thresholds
+from .evidence.thresholds import (
+    GatherControls,
+    Publication,
+    Thresholds,
+    write_group_thresholds,
+)
 from .notices import Notice
 from .numerics import FloatArray
 from .posterior.calibration import Bounds, Calibration, GatherGroups, bounds, calibrate
@@ -86,6 +91,7 @@ from .tables.rows import IGNORED, LABELED, NEGATIVE, UNLABELED, LabeledClass, Ro
 from .tables.spool import copy_text, is_text
 from .tables.writing import (
     DOCUMENTS,
+    GROUP_THRESHOLDS,
     LISTS,
     MANIFESTS,
     OUTPUTS,
@@ -150,7 +156,7 @@ class Inputs:
 
 
 def check_unlabeled(inputs: Inputs, alpha: float | None) -> None:
-    """Stop if alpha, or alpha of groups, would have to be estimated without unlabeled rows."""
+    """Stop if alpha would have to be estimated without unlabeled rows."""
     # without negatives, open_rows itself demands unlabeled rows
     if inputs.negatives is None or inputs.unlabeled is not None or inputs.table is not None:
         return
@@ -159,9 +165,6 @@ def check_unlabeled(inputs: Inputs, alpha: float | None) -> None:
         raise UsageError(
             f"alpha cannot be estimated without {unlabeled}; give it, or state {known}"
         )
-    if inputs.by is not None:
-        needed = f"estimates alpha of each group, which needs {option('unlabeled')}"
-        raise UsageError(f"{option('by')} {inputs.by} {needed}")
 
 
 def open_rows(inputs: Inputs) -> Rows:
@@ -530,7 +533,9 @@ def posteriors(
         notices = (*notices, *groups.notices)
         alpha = calibration.shares.alpha
         levels = None if graded is None else graded.group_levels(alpha, groups.priors(alpha))
-        by_group = GroupPosteriors(groups, calibration, limits, levels, wanted.fdr)
+        by_group = GroupPosteriors(
+            groups, calibration, limits, levels, wanted.fdr, wanted.target_alpha
+        )
         step = WriteGroupPosteriors(sketch, columns, sign, by_group, beside=beside)
     else:
         step = WritePosteriors(sketch, columns, sign, by_score=by_score, beside=beside)
@@ -644,7 +649,8 @@ def write_failure(settings: RunSettings, error: PunoiseError, out_dir: str) -> P
     prior = failed_prior_for(settings.prior, error)
     make_directory(out_dir)
     with staged(out_dir) as stage:
-        replaced = {*DOCUMENTS, *LISTS, *THRESHOLDS, *ROLLED_UP, *tables, *stage.earlier_files}
+        replaced = {*DOCUMENTS, *LISTS, *THRESHOLDS, GROUP_THRESHOLDS, *ROLLED_UP, *tables}
+        replaced |= {*stage.earlier_files}
         replaced |= {*MANIFESTS} if settings.sharded else set()
         if left := sorted({*existing(stage.out_dir, OUTPUTS)} - replaced):
             prior = prior.with_remark(f"of an earlier run, not of this one: {', '.join(left)}")
@@ -704,6 +710,8 @@ def _write_posteriors(
         about = _publication(settings, scored, prior, made_of, engine)
         for name in THRESHOLDS:
             found.thresholds.write(str(folder / name), about)
+        if found.by_group is not None:
+            write_group_thresholds(found.by_group, found.thresholds, str(folder / GROUP_THRESHOLDS))
     page = sample_report(
         prior,
         found,

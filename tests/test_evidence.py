@@ -289,8 +289,8 @@ def test_mavedb_gives_tied_scores_their_points(direction, punoise, predictor, tm
         assert points * weakest > 0 or points == weakest == 0
     assert document["disease"] == "MONDO:0007254"
     assert document["research_use_only"] is True
-    controls = pd.DataFrame(document["controls"]).set_index("variant")
-    known = frame.set_index("variant")
+    controls = pd.DataFrame(document["controls"]).set_index("id")
+    known = frame.set_index("id")
     assert controls.index.equals(known.index)
     assert ((controls["clinical_status"] == "pathogenic") == (known["y"] == 1)).all()
     for variant in controls.index[::50]:
@@ -347,6 +347,72 @@ def test_bad_thresholds_are_errors(rows, message, punoise, tmp_path):
     result = punoise("apply", "--thresholds", tmp_path / "t.tsv", *table, expect=3)
     assert message in result.err
     assert not (tmp_path / "e.tsv").exists()
+
+
+# Thresholds of genes
+
+
+def test_thresholds_of_genes_are_those_of_their_rows(punoise, predictor, tmp_path):
+    folder, frame = predictor
+    out = tmp_path / "sift"
+    calibrated(punoise, folder, out, "--lower-is-positive", "--by", "gene")
+    genes = pd.read_csv(out / "group_thresholds.tsv", sep="\t", dtype={"group": str})
+    whole = pd.read_csv(out / "thresholds.tsv", sep="\t")
+    other = genes[genes["group"] == "(other)"]
+    for column in ("level", "points", "score_from", "score_to"):
+        pd.testing.assert_series_equal(
+            other[column].reset_index(drop=True), whole[column], check_names=False
+        )
+    # a gene whose scores are low has low thresholds, and one with many rows leans less on others
+    reached = genes[genes["level"] == "PP3_Supporting"].set_index("group").drop("(other)")
+    means = frame.groupby(frame["gene"].astype(str))["sift"].mean()
+    assert np.corrcoef(means[reached.index], reached["score_from"])[0, 1] > 0.8
+    assert other["shrinkage"].eq(1).all()
+    assert reached["shrinkage"].max() < 0.5
+
+    strange = frame.assign(gene="unheard of")
+    pd.concat([frame, strange]).to_csv(tmp_path / "new.tsv", sep="\t", index=False)
+    given = ("--thresholds", out / "group_thresholds.tsv", "--table", tmp_path / "new.tsv")
+    given = (
+        *given,
+        "--score-column",
+        "sift",
+        "--id-column",
+        "variant",
+        "--out",
+        tmp_path / "e.tsv",
+    )
+    punoise("apply", *given, "--by", "gene")
+    applied = pd.read_csv(tmp_path / "e.tsv", sep="\t")
+    rows = pd.read_parquet(out / "posterior.parquet").set_index("id")
+    own = applied[: len(frame)].set_index("id")
+    assert (own["level"] == rows["evidence"].map(LEVELS)[own.index]).all()
+    assert (applied["level"][len(frame) :] == own_levels(whole, frame["sift"].to_numpy())).all()
+    assert (own["level"] != own_levels(whole, own["score"].to_numpy())).mean() > 0.05
+
+    assert "--by" in punoise("apply", *given, expect=2).err
+    plain = ("--thresholds", out / "thresholds.tsv", *given[2:], "--by", "gene")
+    assert "group" in punoise("apply", *plain, expect=2).err
+    genes[genes["group"] != "(other)"].to_csv(tmp_path / "g.tsv", sep="\t", index=False)
+    without = ("--thresholds", tmp_path / "g.tsv", *given[2:], "--by", "gene")
+    assert "(other)" in punoise("apply", *without, expect=3).err
+
+
+def test_thresholds_of_genes_are_for_one_population_if_wanted(punoise, predictor, tmp_path):
+    folder, _ = predictor
+    tables = ("--labeled", folder / "p.tsv", "--unlabeled", folder / "all.tsv", "--count-overlap")
+    score = ("--score-column", "sift", "--lower-is-positive", "--id-column", "variant")
+    out = ("--target-alpha", ALPHA, "--by", "gene", "--out-dir", tmp_path / "run")
+    punoise("calibrate", *tables, *score, *out)
+    genes = pd.read_csv(tmp_path / "run" / "group_thresholds.tsv", sep="\t", dtype={"group": str})
+    other = genes[genes["group"] == "(other)"].set_index("level")["score_from"]
+    whole = pd.read_csv(tmp_path / "run" / "thresholds.tsv", sep="\t", index_col="level")
+    pd.testing.assert_series_equal(other, whole["score_from"])
+    rows = pd.read_parquet(tmp_path / "run" / "posterior.parquet")
+    assert (rows["target_alpha"] == ALPHA).all()
+    assert abs(rows["posterior"][rows["set"] == "unlabeled"].mean()) < 0.4
+    ratio = rows["lr"] * ALPHA / (1 - ALPHA)
+    np.testing.assert_allclose(rows["posterior"], ratio / (1 + ratio), atol=1e-6)
 
 
 # Labels

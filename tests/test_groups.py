@@ -236,7 +236,7 @@ def test_run_is_the_chain_of_single_commands(ran, tables, punoise, tmp_path):
     estimated = (tmp_path / "g.tsv").read_text()
     assert (tmp_path / "d.tsv").read_text() == estimated
     with_levels = (out / "groups.tsv").read_text().splitlines()
-    assert ["\t".join(line.split("\t")[:11]) for line in with_levels] == estimated.splitlines()
+    assert ["\t".join(line.split("\t")[:12]) for line in with_levels] == estimated.splitlines()
     for more in ([], ["--groups", tmp_path / "g.tsv"]):
         again = ("--groups-out", tmp_path / "again.tsv", "--out", tmp_path / "post.tsv")
         punoise("posterior", *scores, *prior, "--by", "gene", *more, "--evidence", "acmg", *again)
@@ -289,7 +289,8 @@ def test_bounds_hold_the_posterior_and_calls_are_told(ran, punoise, tmp_path):
     assert called > 100
 
 
-SAME = {"log_odds": 0.0, "log_odds_error": 0.0, "shift": 0.0, "p_typical": 1.0}  # as the whole
+NONE = ("log_odds", "log_odds_error", "shift", "shrinkage")
+SAME = {**dict.fromkeys(NONE, 0.0), "p_typical": 1.0}  # as the whole
 
 
 def write_groups(path: Path, **columns: list[object]) -> pd.DataFrame:

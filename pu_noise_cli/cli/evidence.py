@@ -18,7 +18,8 @@ def calibrate(options: Options, console: Console) -> None:
 
     The classes may both be known (--negatives), or only the positive one (--unlabeled). Writes
     thresholds.tsv, thresholds.json (a score calibration as MaveDB takes it, with the rows of known
-    class), report.html, model.punoise, and everything else that 'run' writes into DIR.
+    class), report.html, model.punoise, and everything else that 'run' writes into DIR. With --by,
+    group_thresholds.tsv has thresholds for each gene.
 
     \b
     punoise calibrate --labeled pathogenic.tsv --negatives benign.tsv --score-column REVEL \\
@@ -57,25 +58,30 @@ def apply(options: Options, console: Console) -> None:
     \b
     punoise apply --thresholds revel/thresholds.tsv --table new.tsv --score-column REVEL --out e.tsv
     punoise apply --thresholds pejaver2022:REVEL --table new.tsv --score-column REVEL --out e.tsv
+    punoise apply --thresholds revel/group_thresholds.tsv --by GENE --table new.tsv \\
+        --score-column REVEL --out e.tsv
     """
-    from ..evidence.apply import LevelRanges, WriteEvidence
+    from ..evidence.apply import GroupRanges, LevelRanges, WriteEvidence
     from ..tables.dialect import Layout
     from ..tables.reading import open_table
     from ..tables.rows import Rows
 
-    ranges = LevelRanges.read(options.thresholds)
-    step = WriteEvidence(ranges, options.score_column, options.add_points, options.na)
+    by, table = options.by, open_table(options.table, options.pick(Layout))
+    if by is not None:
+        table.require(by, "--by")
+    ranges = (LevelRanges if by is None else GroupRanges).read(options.thresholds)
+    step = WriteEvidence(ranges, options.score_column, options.add_points, options.na, by)
     rows = Rows.from_tables(
-        [open_table(options.table, options.pick(Layout))],
+        [table],
         features=step.columns,
         id_columns=options.id_column,
-        keep=options.keep_columns,
+        keep=(*options.keep_columns, *(() if by is None else (by,))),
         wanted_by="score_column",
     )
     options.check_table_out(rows)
     with options.engine(console) as engine:
         counts = engine.write(step, rows, "apply", options.out)
-    for level in (*(one.level for one in ranges.ranges), ranges.levels[0]):
+    for level in (*ranges.levels[1:], ranges.levels[0]):
         console.say(f"{counts[level]:>9}  {level}")
     if counts[""]:
         console.say(f"{counts['']:>9}  without a score")

@@ -2,7 +2,8 @@
 
 A file of thresholds is a table, or JSON with the same rows as `levels`. Its columns are `level`,
 `points`, `score_from`, which has the level, and `score_to`, which has not. Either may be the larger
-one, and `score_to` may be infinite. A level that is not reached has no `score_from`.
+one, and `score_to` may be infinite. A level that is not reached has no `score_from`. With a column
+`group`, the ranges are those of groups of rows; the group OTHER has those of all further groups.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError, option
 from ..numerics import FloatArray, IntArray
+from ..posterior.groups import MAX_GROUPS, OTHER, group_names
 from ..posterior.table import take_known
 from ..scale.engine import Job, RowsDone
 from ..score.scores import job_writer, scores_batch, scores_schema
@@ -35,7 +37,7 @@ from ..tables.writing import is_json
 from .strengths import MAX_LEVELS, MAX_NAME, MAX_POINTS, NONE
 
 COLUMNS = ("level", "points", "score_from", "score_to")
-TOTAL = "points_total"
+GROUP, TOTAL = "group", "points_total"
 PUBLISHED = "published.json"
 
 
@@ -85,6 +87,11 @@ class LevelRanges:
         """The points of the levels, in the same order."""
         return np.array([0, *(one.points or 0 for one in self.ranges)], np.int64)
 
+    @property
+    def have_points(self) -> bool:
+        """Whether each level has points."""
+        return all(one.points is not None for one in self.ranges)
+
     def places(self, scores: FloatArray) -> IntArray:
         """The place of each score's level among the levels, shape (n,); 0 for NaN."""
         own, places = (-scores if self.negated else scores), np.zeros(len(scores), np.int64)
@@ -103,9 +110,18 @@ class LevelRanges:
         if source in published() and not os.path.exists(name):
             return cls.from_published(name)
         with _checked(name):
-            rows = _json_rows(read_json(name)) if is_json(name) else _table_rows(open_table(name))
-            found = tuple(_range(row) for row in rows if row["score_from"] is not None)
-            return cls._without_overlap(name, found)
+            if is_json(name):
+                return cls.from_rows(name, _json_rows(read_json(name)))
+            table = open_table(name)
+            if GROUP in table.columns:
+                raise UsageError(f"{name}: has thresholds of groups, which need {option('by')}")
+            return cls.from_rows(name, _table_rows(table))
+
+    @classmethod
+    def from_rows(cls, name: str, rows: Sequence[Mapping[str, Any]]) -> LevelRanges:
+        """The ranges of rows of a file with that name, checked."""
+        found = tuple(_range(row) for row in rows if row["score_from"] is not None)
+        return cls._without_overlap(name, found)
 
     @classmethod
     def from_published(cls, name: str) -> LevelRanges:
@@ -137,6 +153,53 @@ class LevelRanges:
             if one.ends[1] > other.ends[0] or touching:
                 raise InputError(f"{name}: the ranges of {one.level} and {other.level} overlap")
         return cls(ranges)
+
+
+@dataclass(frozen=True)
+class GroupRanges:
+    """The ranges of levels in each group of rows."""
+
+    by_group: Mapping[str, LevelRanges]  # OTHER has those of the groups that are not named
+    levels: tuple[str, ...]  # of any group, that of none first
+    points: NDArray[Any]
+
+    @property
+    def have_points(self) -> bool:
+        """Whether each level has points."""
+        return all(own.have_points for own in self.by_group.values())
+
+    def places(self, scores: FloatArray, names: pa.Array) -> IntArray:
+        """The place of each score's level among the levels, by the names of groups, all (n,)."""
+        coded = names.dictionary_encode()
+        indices, places = np.asarray(coded.indices), np.zeros(len(scores), np.int64)
+        order = np.argsort(indices, kind="stable")
+        ends = np.searchsorted(indices[order], np.arange(1, len(coded.dictionary)))
+        for group, rows in zip(coded.dictionary.to_pylist(), np.split(order, ends), strict=True):
+            own = self.by_group.get(group, self.by_group[OTHER])
+            among = np.array([self.levels.index(level) for level in own.levels])
+            places[rows] = among[own.places(scores[rows])]
+        return places
+
+    @classmethod
+    def read(cls, name: str) -> GroupRanges:
+        """Read thresholds of groups."""
+        with _checked(name):
+            if is_json(name) or GROUP not in (table := open_table(name)).columns:
+                raise UsageError(f"{option('by')}: {name} has no column {GROUP!r} of thresholds")
+            by_group: dict[str, list[dict[str, Any]]] = {}
+            for row in _table_rows(table, (GROUP, *COLUMNS), MAX_GROUPS * MAX_LEVELS):
+                by_group.setdefault(str(row[GROUP]), []).append(row)
+            if OTHER not in by_group:
+                raise InputError(
+                    f"{name}: has no rows of the group {OTHER!r}, for groups it does not name"
+                )
+            ranges = {
+                group: LevelRanges.from_rows(f"{name}, {group}", rows)
+                for group, rows in by_group.items()
+            }
+        points = {one.level: one.points for own in ranges.values() for one in own.ranges}
+        values = np.array([0, *(one or 0 for one in points.values())], np.int64)
+        return cls(ranges, (NONE, *points), values)
 
 
 def _lower_end(one: LevelRange) -> float:
@@ -183,19 +246,23 @@ def _json_rows(content: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def _table_rows(table: Table) -> list[dict[str, Any]]:
-    for column in COLUMNS:
+def _table_rows(
+    table: Table, columns: Sequence[str] = COLUMNS, most: int = MAX_LEVELS
+) -> list[dict[str, Any]]:
+    for column in columns:
         table.require(column, option("thresholds"))
     rows: list[dict[str, Any]] = []
-    for batch, _, _ in table.batches(COLUMNS):
+    for batch, _, _ in table.batches(columns):
         rows += batch.to_pylist()
-        if len(rows) > MAX_LEVELS:
-            raise InputError(f"{table.name}: at most {MAX_LEVELS} levels can be applied")
+        if len(rows) > most:
+            raise InputError(f"{table.name}: at most {most} levels can be applied")
+
+    number = cache(table.notation.number)
 
     def value(row: Mapping[str, Any], name: str) -> Any:
         cell = row[name]
-        if name != "level" and isinstance(cell, str) and cell:
-            return table.notation.number(cell)
+        if name not in ("level", GROUP) and isinstance(cell, str) and cell:
+            return number(cell)
         return None if cell in ("", None) else cell
 
     return [{name: value(row, name) for name in row} for row in rows]
@@ -212,13 +279,14 @@ def _discard(batch: pa.RecordBatch) -> None:
 class WriteEvidence:
     """The step that writes the level and the points of each row, by one of its columns."""
 
-    ranges: LevelRanges
+    ranges: LevelRanges | GroupRanges
     score_column: str
     further_points: tuple[str, ...] = ()  # columns with points of independent criteria
     na: tuple[str, ...] = ()
+    by: str | None = None  # the column that names the group of a row
 
     def __post_init__(self) -> None:
-        if self.further_points and any(one.points is None for one in self.ranges.ranges):
+        if self.further_points and not self.ranges.have_points:
             raise UsageError(f"{option('add_points')}: these thresholds have no points to add to")
 
     @property
@@ -234,7 +302,7 @@ class WriteEvidence:
         """The scores of a chunk's rows, and their columns of EVIDENCE after the score."""
         columns = tuple(Column(name, "number") for name in self.columns)
         scores, *further = Encoding(columns, self.na).encode_columns(chunk)
-        places, known = self.ranges.places(scores), ~np.isnan(scores)
+        places, known = self._places(scores, chunk), ~np.isnan(scores)
         arrays = {
             "level": take_known(np.array(self.ranges.levels), places, known),
             "points": take_known(self.ranges.points, places, known),
@@ -243,6 +311,12 @@ class WriteEvidence:
             own = np.where(known, self.ranges.points[places], 0)
             arrays[TOTAL] = pa.array(np.nansum([own, *further], axis=0))  # without one: no evidence
         return scores, arrays
+
+    def _places(self, scores: FloatArray, chunk: Chunk) -> IntArray:
+        if isinstance(self.ranges, LevelRanges):
+            return self.ranges.places(scores)
+        assert self.by is not None
+        return self.ranges.places(scores, group_names(chunk, self.by))
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> Counter[str]:
         rows, counts = job.part, Counter[str]()

@@ -18,7 +18,9 @@ import pyarrow as pa
 from .. import __version__
 from ..errors import EstimationError
 from ..notices import Notice
+from ..numerics import FloatArray
 from ..posterior.calibration import ONE_SIDED, Bounds, Calibration, posterior_at
+from ..posterior.groups import COUNTED, GroupPosteriors
 from ..prior.base import Estimate
 from ..prior.checks import Case, diagnose_direction
 from ..scale.engine import Job, RowsDone
@@ -26,7 +28,7 @@ from ..score.scores import score_chunks
 from ..score.sketch import Sketch
 from ..tables.rows import NEGATIVE, LabeledClass
 from ..tables.writing import is_json, write_json, write_table
-from .apply import LevelRange, LevelRanges
+from .apply import GROUP, LevelRange, LevelRanges
 from .reach import Reach, reach_of_counts
 from .strengths import Grading, Level
 
@@ -232,6 +234,41 @@ class Thresholds:
                 "n_negatives": sketch.n_negative,
             },
         }
+
+
+def write_group_thresholds(by_group: GroupPosteriors, thresholds: Thresholds, out: str) -> None:
+    """Write GROUP_THRESHOLDS: the range of each level in each group, those of OTHER last."""
+    groups, lower = by_group.groups, thresholds.lower_is_positive
+    by_code, order, rows = by_group.thresholds(lower), groups.order, []
+    points = {level.code: level.points for level in thresholds.graded}
+    for against in (False, True):
+        score_to = np.full(len(order), np.inf if against == lower else -np.inf)
+        codes = [level.code for level in thresholds.graded if level.against == against]
+        for code in codes:  # the strongest first
+            score_from = by_code[code]
+            rows.append((code, score_from, score_to))
+            score_to = np.where(np.isnan(score_from), score_to, score_from)
+    ranked = sorted(rows, key=lambda row: list(by_code).index(row[0]))
+
+    def column(values: Sequence[FloatArray]) -> pa.Array:
+        """Values of each level and group, by group."""
+        return pa.array(np.array(values)[:, order].T.ravel(), from_pandas=True)
+
+    reached = [~np.isnan(score_from) for _, score_from, _ in ranked]
+    ends = [np.where(some, row[2], np.nan) for some, row in zip(reached, ranked, strict=True)]
+    each, shares = [len(ranked) * [place] for place in order], groups.shares
+    places = np.concatenate(each)
+    columns = {
+        GROUP: pa.array(groups.names, pa.string()).take(pa.array(places)),
+        "level": pa.array([row[0] for row in ranked] * len(order)),
+        "points": pa.array([points[row[0]] for row in ranked] * len(order), pa.int64()),
+        "score_from": column([row[1] for row in ranked]),
+        "score_to": column(ends),
+        "shift": pa.array(shares.shift[places]),
+        "shrinkage": pa.array(shares.shrinkage[places]),
+        **{name: pa.array(groups.rows[places, code]) for name, code in COUNTED.items()},
+    }
+    write_table(out, pa.RecordBatch.from_pydict(columns))
 
 
 def _thresholds(

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,15 +35,15 @@ from ..tables.rows import (
     group_text,
 )
 from ..tables.writing import write_table
-from .calibration import Bounds, Calibration, scored_chunks
+from .calibration import Bounds, Calibration, scored_chunks, shift_prior
 from .pooling import Bins, PooledShares, pool
-from .table import PosteriorRows, WritePosteriors, known_rows, take_known
+from .table import TARGET_ALPHA, PosteriorRows, WritePosteriors, known_rows, take_known
 
 OTHER = "(other)"  # the rows without a group
 MAX_GROUPS = 32_768  # the counts of a group take 1.5 KB
 COUNTED = {"n_labeled": LABELED, "n_unlabeled": UNLABELED, "n_negatives": NEGATIVE}
 FRACTIONS = ("alpha", "alpha_low", "alpha_high")
-ESTIMATED = (*FRACTIONS, "log_odds", "log_odds_error", "shift", "p_typical")
+ESTIMATED = (*FRACTIONS, "log_odds", "log_odds_error", "shift", "shrinkage", "p_typical")
 BOUNDS = ("posterior_low", "posterior_high")
 CALLED = "call"  # among the counts of rows: those called at the wanted fdr
 ONE_SIDED = 1.645  # standard errors to a one-sided 95% bound
@@ -164,12 +165,12 @@ class Groups:
         return np.asarray(pc.fill_null(indices, 0)).astype(np.int64)
 
     def atypical(self) -> list[int]:
-        """The indices of groups whose scores contradict f1 and f0 of all rows, worst first.
+        """The indices of groups whose scores contradict f1 and f0 of all rows, the worst first.
 
         By Benjamini and Hochberg's rule, at a false discovery rate of MAX_FALSE.
         """
         p = self.shares.p_typical[1:]
-        order = np.argsort(p, kind="stable")
+        order = np.lexsort((-self.rows[1:].sum(1), p))
         passing = np.flatnonzero(p[order] <= MAX_FALSE * np.arange(1, len(p) + 1) / max(len(p), 1))
         return [int(place) + 1 for place in order[: passing[-1] + 1 if len(passing) else 0]]
 
@@ -193,6 +194,11 @@ class Groups:
             digest.update(np.ascontiguousarray(getattr(self.shares, name)).tobytes())
         return digest.hexdigest()
 
+    @property
+    def order(self) -> list[int]:
+        """The indices of groups as tables have them: OTHER is the last."""
+        return [*range(1, len(self.names)), 0]
+
     def largest(self, count: int) -> list[int]:
         """The indices of the groups with the most unlabeled rows, without OTHER."""
         order = np.argsort(-self.rows[1:, UNLABELED], kind="stable")[:count]
@@ -204,7 +210,7 @@ class Groups:
         columns |= {name: pa.array(self.rows[:, code]) for name, code in COUNTED.items()}
         columns |= {name: pa.array(getattr(self.shares, name)) for name in ESTIMATED}
         columns |= {name: pa.array(v, from_pandas=True) for name, v in (further or {}).items()}
-        order = pa.array([*range(1, len(self.names)), 0])
+        order = pa.array(self.order)
         arrays = [column.take(order) for column in columns.values()]
         return pa.RecordBatch.from_arrays(arrays, list(columns))
 
@@ -281,8 +287,6 @@ def estimate_groups(
     scorer: HonestScorer | None = None,
 ) -> Groups:
     """Estimate the fraction of positives of each group; the scorer is for rows without scores."""
-    if not calibration.sketch.n_unlabeled:
-        raise UsageError(f"{option('by')} {by}: the alpha of a group needs unlabeled rows")
     if not calibration.informative:
         shares = calibration.shares
         raise EstimationError(
@@ -309,13 +313,6 @@ class GroupLevels:
     overall_lr: FloatArray  # (levels,): the likelihood ratios needed at the α of all rows ...
     lr: FloatArray  # (groups, levels): ... and of each group; NaN where the rule has no such level
 
-    def reached(
-        self, level: int, lr: float | FloatArray, bounds: Sequence[FloatArray]
-    ) -> BoolArray:
-        """Whether bounds on the likelihood ratio, shapes (n,), support a level that needs `lr`."""
-        low, high = bounds
-        return np.asarray(high <= lr if self.against[level] else low >= lr)
-
 
 @dataclass(frozen=True, eq=False)
 class GroupPosteriors:
@@ -326,6 +323,7 @@ class GroupPosteriors:
     bounds: Bounds | None = None
     levels: GroupLevels | None = None  # of evidence; requires bounds
     fdr: float | None = None  # at which rows are called
+    target_alpha: float | None = None  # of all groups, in place of their own
     bins: Bins = field(init=False)
 
     def __post_init__(self) -> None:
@@ -333,31 +331,37 @@ class GroupPosteriors:
 
     def columns(self, places: IntArray, cells: IntArray) -> dict[str, NDArray[Any]]:
         """Columns of POSTERIOR for rows with the indices of their groups and cells, all (n,)."""
-        shares, whole = self.groups.shares, self.calibration
+        shares, whole, target = self.groups.shares, self.calibration, self.target_alpha
         own, log_odds = self.bins.moved(cells, -shares.shift[places]), shares.log_odds[places]
-        fdr = move_odds(whole.fdr[own], -log_odds)
+        error, posterior, rate = shares.log_odds_error[places], whole.posterior, whole.fdr
+        if target is not None:
+            posterior, rate = shift_prior(whole, target)
+            log_odds, error = np.zeros((2, len(cells)))
+        fdr = move_odds(rate[own], -log_odds)
         columns: dict[str, NDArray[Any]] = {
             "tau": whole.tau[cells],
-            "posterior": move_odds(whole.posterior[own], log_odds),
+            "posterior": move_odds(posterior[own], log_odds),
             "lr": whole.lr[own],
             "fdr": fdr,
             "posterior_labeled": whole.posterior_labeled[own],
             CALLED: fdr <= (self.fdr or 0.0),
         }
+        if target is not None:
+            columns[TARGET_ALPHA] = np.full(len(cells), target)
         if self.bounds is not None:
-            error = ONE_SIDED * shares.log_odds_error[places]
-            for name, side, bound in zip(BOUNDS, (-1, 1), self.bounds.posterior, strict=True):
-                further = _further(whole.posterior[own], bound[own], error)
+            for name, side, bound in zip(BOUNDS, (-1, 1), self.bounds.at(target), strict=True):
+                further = _further(posterior[own], bound[own], ONE_SIDED * error)
                 columns[name] = move_odds(bound[own], log_odds + side * further)
-            columns["evidence"] = self._evidence(places, [bound[own] for bound in self.bounds.lr])
         return columns
 
-    def _evidence(self, places: IntArray, bounds: Sequence[FloatArray]) -> IntArray:
-        """The strongest level, counted from 1, that bounds on the likelihood ratio support."""
+    def evidence(self, places: IntArray, scores: FloatArray) -> IntArray:
+        """The strongest level of rows by group and score, both (n,), counted from 1."""
         strongest, levels = np.zeros(len(places), np.int64), self.levels
-        for i in reversed(range(0 if levels is None else len(levels.codes))):
-            assert levels is not None
-            strongest[levels.reached(i, levels.lr[places, i], bounds)] = i + 1
+        if levels is None:
+            return strongest
+        for i in reversed(range(len(levels.codes))):
+            begins = self.begins[places, i]
+            strongest[scores <= begins if levels.against[i] else scores >= begins] = i + 1
         return strongest
 
     def write(self, out: str, lower_is_positive: bool) -> None:
@@ -365,23 +369,32 @@ class GroupPosteriors:
         self.groups.write(out, self.thresholds(lower_is_positive))
 
     def thresholds(self, lower_is_positive: bool) -> dict[str, FloatArray]:
-        """For each level the score at which it begins in each group; NaN if it is not reached."""
-        levels = self.levels
-        if self.bounds is None or levels is None:
+        """For each level the score at which it begins in each group; NaN if it is not reached.
+
+        On the predictor's own scale; the levels with the highest likelihood ratio come first.
+        """
+        levels, sign = self.levels, -1.0 if lower_is_positive else 1.0
+        if levels is None:
             return {}
-        sketch, sign = self.calibration.sketch, -1.0 if lower_is_positive else 1.0
-        begins, cells = np.full_like(levels.lr, np.nan), np.arange(len(sketch.edges))
-        ends = sketch.spans()
+        ranked = np.argsort(-levels.overall_lr, kind="stable")
+        return {levels.codes[i]: sign * self.begins[:, i] + 0.0 for i in ranked}  # no -0
+
+    @cached_property
+    def begins(self) -> FloatArray:
+        """The first score of each level in each group, shape (groups, levels); NaN if none."""
+        assert self.levels is not None
+        assert self.bounds is not None
+        (low, high), ends = self.bounds.lr, self.calibration.sketch.spans()
+        begins, cells = np.full_like(self.levels.lr, np.nan), np.arange(len(low))
         for place, shift in enumerate(self.groups.shares.shift):
             own = self.bins.moved(cells, np.full(len(cells), -shift))
-            bounds = [bound[own] for bound in self.bounds.lr]
-            for i, against in enumerate(levels.against):
-                reached = np.flatnonzero(levels.reached(i, levels.lr[place, i], bounds))
+            least, greatest = low[own], high[own]
+            for i, against in enumerate(self.levels.against):
+                lr = self.levels.lr[place, i]
+                reached = np.flatnonzero(greatest <= lr if against else least >= lr)
                 if len(reached):
-                    cell = reached[-1 if against else 0]
-                    begins[place, i] = sign * ends[int(against)][cell] + 0.0  # no -0
-        ranked = np.argsort(-levels.overall_lr, kind="stable")
-        return {levels.codes[i]: begins[:, i] for i in ranked}
+                    begins[place, i] = ends[int(against)][reached[-1 if against else 0]]
+        return begins
 
 
 def _further(p: FloatArray, bound: FloatArray, error: FloatArray) -> FloatArray:
@@ -438,4 +451,5 @@ class WriteGroupPosteriors(WritePosteriors):
     def _columns(self, chunk: Chunk, scores: FloatArray) -> dict[str, NDArray[Any]]:
         groups = self.by_group.groups
         places = groups.places(group_names(chunk, groups.by))
-        return self.by_group.columns(places, self.sketch.cell_index(scores))
+        columns = self.by_group.columns(places, self.sketch.cell_index(scores))
+        return columns | {"evidence": self.by_group.evidence(places, scores)}

@@ -187,19 +187,22 @@ class _Fit:
         return cls(likely)
 
     def differences(self, counts: IntArray) -> FloatArray:
-        """How groups differ from the last one, shape (3, groups - 1).
+        """How groups differ from the last one, shape (4, groups - 1).
 
         The difference of the log-odds of the mean fractions, the variance of a group's log-odds,
-        and the difference of the mean shifts.
+        the difference of the mean shifts, and the variance of a group's shift relative to that of
+        a group without rows.
         """
+        unseen = sum(weights.sum() * (model.moves @ SHIFT**2) for model, _, weights in self.likely)
         parts = []
         for some in _blocks(len(counts)):
             joint = self._joint(counts[some])
             chance = joint.sum(2)
-            variance = chance @ LOGITS**2 - (chance @ LOGITS) ** 2
-            parts.append([logit(chance @ expit(LOGITS)), variance, joint.sum(1) @ SHIFT])
-        log_odds, variance, shift = np.concatenate(parts, axis=1)
-        return np.array([log_odds - log_odds[-1], variance, shift - shift[-1]])[:, :-1]
+            variance, moves = chance @ LOGITS**2 - (chance @ LOGITS) ** 2, joint.sum(1)
+            left = (moves @ SHIFT**2 - (moves @ SHIFT) ** 2) / unseen
+            parts.append([logit(chance @ expit(LOGITS)), variance, moves @ SHIFT, left])
+        log_odds, variance, shift, left = np.concatenate(parts, axis=1)
+        return np.array([log_odds - log_odds[-1], variance, shift - shift[-1], left])[:, :-1]
 
     def _joint(self, counts: IntArray) -> FloatArray:
         """The joint posterior of fractions and moves, shape (groups, fractions, moves)."""
@@ -222,6 +225,9 @@ class PooledShares:
     log_odds: FloatArray  # of a row, beyond those of a row of the whole with the same score
     log_odds_error: FloatArray  # the standard error
     shift: FloatArray  # of posteriors against the whole's, on the scale of Bins.position
+    shrinkage: (
+        FloatArray  # of the shift: 0 if it rests on the group's own rows, 1 if on the others'
+    )
     p_typical: FloatArray  # p-values of the group's scores if it shares f1 and f0 with the whole
 
 
@@ -239,19 +245,23 @@ def pool(calibration: Calibration, bins: Bins, counts: IntArray) -> PooledShares
     learn = counts[1:]
     learn = learn[:: -(-len(learn) // FITTED)] if len(learn) else learn
     every = np.concatenate([counts, counts.sum(0, keepdims=True)])
-    log_odds, variance, shift = _Fit.from_counts(calibration, bins, learn).differences(every)
-    shift *= FOLLOWED
+    fit = _Fit.from_counts(calibration, bins, learn)
+    log_odds, variance, shift, shrinkage = fit.differences(every)
+    # neither the last digits of sums nor -0
+    shift, shrinkage = (shift * FOLLOWED).round(DIGITS) + 0.0, shrinkage.clip(0, 1).round(DIGITS)
+    p_typical = _p_typical(_Model.from_calibration(calibration, bins, 0.0, 0.0), every)
     unlabeled = counts[:, UNLABELED]
+    if not unlabeled.any():  # all groups have the fraction that is stated
+        none, alpha = np.zeros_like(shift), np.full_like(shift, calibration.shares.alpha)
+        return PooledShares(alpha, alpha, alpha, none, none, shift, shrinkage, p_typical)
     share = unlabeled.sum(1) / unlabeled.sum()
     # a group is part of the whole that it is compared with
     error = np.sqrt(((1 - 2 * share) * variance + share**2 @ variance).round(DIGITS).clip(0))
-    shift = shift.round(DIGITS) + 0.0  # neither the last digits of sums nor -0
     rows = _GroupRows.from_calibration(calibration, bins, unlabeled, shift)
     log_odds += rows.center(log_odds)
     log_odds = log_odds.round(DIGITS) + 0.0
     alpha, low, high = rows.fractions(log_odds, error)
-    p_typical = _p_typical(_Model.from_calibration(calibration, bins, 0.0, 0.0), every)
-    return PooledShares(alpha, low, high, log_odds, error, shift, p_typical)
+    return PooledShares(alpha, low, high, log_odds, error, shift, shrinkage, p_typical)
 
 
 def _p_typical(model: _Model, counts: IntArray) -> FloatArray:

@@ -431,14 +431,14 @@ SHARDED = ("scores", "posterior")  # tables that may be directories of shards
 MANIFESTS = tuple(f"{name}/{MANIFEST}" for name in SHARDED)
 DOCUMENTS = ("prior.json", "model.punoise", "report.html", PROVENANCE)
 LISTS = ("candidates.tsv", "labels_to_check.tsv", "columns.tsv")
-THRESHOLDS = ("thresholds.json", "thresholds.tsv")
+THRESHOLDS, GROUP_THRESHOLDS = ("thresholds.json", "thresholds.tsv"), "group_thresholds.tsv"
 GROUPS = tuple(f"groups.{form}" for form in TABLE_FORMATS)
 LEVELS = ("psms.tsv", "peptides.tsv", "proteins.tsv")
 ROLLED_UP = (*LEVELS, *(f"decoys.{name}" for name in LEVELS), "matches.json")
 # every file that a run may write
 OUTPUTS = (
     *(f"{name}.{form}" for name in SHARDED for form in TABLE_FORMATS),
-    *(*DOCUMENTS, *LISTS, *THRESHOLDS, *GROUPS, *ROLLED_UP),
+    *(*DOCUMENTS, *LISTS, *THRESHOLDS, GROUP_THRESHOLDS, *GROUPS, *ROLLED_UP),
 )
 
 
