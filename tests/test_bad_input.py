@@ -51,6 +51,7 @@ TABLES = {
     "duplicate column": (text().replace("a,b,k", "a,a,k", 1), "'a' appears 2 times"),
     "duplicate after spaces": (text().replace("a,b,k", "a, a ,k", 1), "'a' appears 2 times"),
     "missing column": (text(GOOD[["a", "b"]]), "'k' is missing"),
+    "missing columns": (text(GOOD[["a"]]), "leaves them out"),
     "extra column": (text(GOOD.assign(extra=1)), "'extra' is missing"),
     "renamed column": (text(GOOD.rename(columns={"b": "B"})), "is missing"),
     "case of a column": (text(GOOD.rename(columns={"k": "K"})), "is missing"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -360,13 +361,25 @@ def _common_features(
     for one, other in [pair for i in others for pair in ((0, i), (i, 0))]:
         there = set(columns[other])
         if missing := [column for column in columns[one] if column not in there]:
-            raise InputError(
-                f"{tables[other].name}: column {missing[0]!r} is missing; {tables[one].name} has "
-                f"it ({option('drop_columns')} {missing[0]} leaves it out)"
-            )
+            raise InputError(f"{tables[other].name}: {_lacks(missing, tables[one].name)}")
     if not columns[0]:
         raise InputError(f"{tables[0].name}: no feature column is left")
     return tuple(columns[0])
+
+
+def _lacks(missing: Sequence[str], other: str) -> str:
+    """Which columns a table lacks that another one has, and what to do about it."""
+    if len(missing) > MAX_WORDS:
+        names = f"{', '.join(map(repr, missing[:MAX_WORDS]))}, ..."
+        return (
+            f"{len(missing):,} columns of {other} are missing ({names}); choose common columns "
+            f"with {option('features')}"
+        )
+    drop = f"{option('drop_columns')} {shlex.quote(','.join(missing))}"
+    if len(missing) == 1:
+        return f"column {missing[0]!r} is missing; {other} has it ({drop} leaves it out)"
+    names = ", ".join(map(repr, missing))
+    return f"columns {names} are missing; {other} has them ({drop} leaves them out)"
 
 
 def _set_names(
