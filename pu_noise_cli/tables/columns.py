@@ -183,8 +183,8 @@ class IsolatedValue(NamedTuple):
         """The text of the warning."""
         low, high = sorted((self.nearest, self.farthest))
         return (
-            f"{self.fraction:.1%} of the rows have {what} {self.value:g}, and all others are between "
-            f'{low:g} and {high:g}; if it means "missing", use {option("na")} {self.value:g}'
+            f"{self.fraction:.1%} of the rows have {what} {self.value:g}, all others are between "
+            f"{low:g} and {high:g}; if it means a missing value, use {option('na')} {self.value:g}"
         )
 
 
