@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -120,6 +121,23 @@ def test_an_unusable_sample_does_not_stop_the_others(undisturbed):
 
 
 @pytest.mark.ci
+def test_one_table_with_a_label_column(tmp_path):
+    folder = copied(tmp_path / "example")
+    command = "simulate --out-dir data --n-labeled 200 --n-unlabeled 400"
+    subprocess.run(["punoise", *command.split()], cwd=folder, check=True, env=ENV)
+    frames = [pd.read_csv(folder / "data" / f"{name}.csv") for name in ("labeled", "unlabeled")]
+    both = [frame.assign(ec=label) for frame, label in zip(frames, ("1.1.1.1", ""), strict=True)]
+    pd.concat(both).to_csv(folder / "data" / "all.csv", index=False)
+    tables = "data/labeled.csv\tdata/unlabeled.csv"
+    lines = [f"two\t{tables}\t\t\t", "one\t\t\tdata/all.csv\tec\t*", "few\t\t\tdata/all.csv\tec\tX"]
+    sheet = ["sample\tlabeled\tunlabeled\ttable\tlabel_column\tlabeled_value", *lines]
+    (folder / "samples.tsv").write_text("\n".join(sheet) + "\n")
+    snakemake(folder)
+    summary = read_summary(folder)
+    assert summary["one"]["alpha"] == summary["two"]["alpha"] != ""
+    assert "no row has 'X' in column 'ec'" in summary["few"]["reason"]
+
+
 def test_known_negatives_come_from_the_sample_sheet(tmp_path):
     folder = copied(tmp_path / "example")
     command = "simulate --out-dir data --n-labeled 200 --n-unlabeled 400 --n-negatives 100"
