@@ -6,11 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from conftest import COMMANDS, options_of
 
+from pu_noise_cli.cli import process
 from pu_noise_cli.cli.process import Console
 
 BIN = Path(sys.executable).parent
@@ -206,4 +208,20 @@ def test_progress_is_a_counter_or_a_bar_and_is_removed(capsys, monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     with console.stage("train") as fraction:
         fraction(0.5)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("console", "lines"), [(Console(verbose=True), 1), (Console(), 0)])
+def test_progress_in_a_log_is_a_line_now_and_then(console, lines, capsys, monkeypatch):
+    monkeypatch.setattr(process, "DETAIL_SECONDS", 0.05)
+    with console.rows("score", 200) as done:
+        done(100)
+        time.sleep(0.3)
+    with console.stage("train") as done:
+        time.sleep(0.3)
+    shown = capsys.readouterr().err
+    assert ("punoise: score: 50% (0 s)\n" in shown) == lines
+    assert ("punoise: train: started (0 s)\n" in shown) == lines
+    assert "\r" not in shown
+    time.sleep(0.2)
     assert capsys.readouterr().err == ""

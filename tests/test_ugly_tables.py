@@ -263,6 +263,46 @@ def test_columns_that_are_warned_of(punoise, tmp_path):
     assert "'1-Mar' in row 4" in messages["names-as-dates"]
 
 
+@pytest.mark.parametrize("starts", [(0, 0), (1, 1), (0, len(LABELED)), (len(UNLABELED) + 1, 1)])
+def test_row_numbers_are_left_out(starts, punoise, tmp_path):
+    def change(frame):
+        start = starts[len(frame) == len(UNLABELED)]
+        return csv(frame.assign(row=range(start, start + len(frame))))
+
+    without = punoise(*write(tmp_path, "csv", csv)).prior
+    command = write(tmp_path, "csv", change)
+    found = punoise(*command).prior
+    assert found["alpha"] == without["alpha"]
+    assert "column 'row' numbers the rows and is left out" in found["warnings"][0]["message"]
+    kept = punoise(*command, "--features", "a,b,c,row").prior
+    assert not any("is left out" in warning["message"] for warning in kept["warnings"])
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        lambda n: [*range(n - 1), n],  # a gap
+        lambda n: range(100, 100 + n),  # from another number
+        lambda n: range(0, 2 * n, 2),
+    ],
+    ids=["gap", "start", "step"],
+)
+def test_other_sequences_are_features(numbers, punoise, tmp_path):
+    command = write(tmp_path, "csv", lambda f: csv(f.assign(position=numbers(len(f)))))
+    found = punoise(*command)
+    assert "learned a score from 4 columns" in found.err
+
+
+def test_positions_of_one_table_are_features(punoise, tmp_path):
+    rows = pd.concat([LABELED.assign(known=1), UNLABELED.assign(known=0)])
+    rows = rows.sample(frac=1, random_state=0).assign(position=range(1, len(rows) + 1))
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    given = ("--table", tmp_path / "t.csv", "--label-column", "known", "--classifier", "logistic")
+    assert "from 4 columns" in punoise("estimate-prior", *given).err
+    rows.rename(columns={"position": "index"}).to_csv(tmp_path / "t.csv", index=False)
+    assert "from 3 columns" in punoise("estimate-prior", *given).err
+
+
 def test_a_leak_is_named_as_a_column(punoise, tmp_path):
     def change(frame):
         return csv(frame.assign(source="lab" if len(frame) == len(LABELED) else "web"))

@@ -9,8 +9,9 @@ import os
 import shutil
 import signal
 import sys
+import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -56,7 +57,7 @@ STYLES: dict[str, dict[str, Any]] = {  # of lines that begin so, on a terminal
 MEANT = {"--positives": "--labeled", "--positive": "--labeled", "--output": "--out-dir"}
 ERASE_LINE = "\r\x1b[K"
 BAR_WIDTH = 30
-DISCARD: Callable[[Any], None] = deque[Any](maxlen=0).append  # for progress nobody sees
+DETAIL_SECONDS, LOG_SECONDS = 10.0, 60.0  # between lines on progress, if there is no terminal
 BLAS_VARIABLES = (
     *("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"),
     *("BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"),
@@ -175,6 +176,27 @@ def _status_line() -> Iterator[Callable[[str], None]]:
             click.echo(ERASE_LINE, err=True, nl=False)
 
 
+@contextlib.contextmanager
+def _lines(say: Callable[[str], None], interval: float) -> Iterator[Callable[[str], None]]:
+    """Lines for a log: the last text and the time so far, at intervals of so many seconds."""
+    start, last, is_over = time.monotonic(), "", threading.Event()
+
+    def keep(text: str) -> None:
+        nonlocal last
+        last = text
+
+    def write() -> None:
+        while not is_over.wait(interval):
+            say(f"{last} ({time.monotonic() - start:.0f} s)")
+
+    with contextlib.suppress(RuntimeError):  # the system may allow no further thread
+        threading.Thread(target=write, daemon=True).start()
+    try:
+        yield keep
+    finally:
+        is_over.set()
+
+
 def _bar(fraction: float) -> str:
     done = round(BAR_WIDTH * min(fraction, 1.0))
     return f"[{'#' * done}{'-' * (BAR_WIDTH - done)}] {min(fraction, 1.0):4.0%}"
@@ -182,7 +204,7 @@ def _bar(fraction: float) -> str:
 
 @dataclass(frozen=True)
 class Console:
-    """Prints messages, results and, on a terminal, progress to stderr."""
+    """Prints messages, results and progress to stderr."""
 
     quiet: bool = False
     verbose: bool = False
@@ -243,30 +265,44 @@ class Console:
 
     @contextlib.contextmanager
     def rows(self, label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-        """A function that takes numbers of rows done; on a terminal it shows their rate."""
-        if not self.on_terminal:
-            yield DISCARD
-            return
+        """A function that takes numbers of rows done."""
         start, seen = time.monotonic(), 0
-        with _status_line() as draw:
+        with self._progress(label) as show:
 
             def done(rows: int) -> None:
                 nonlocal seen
                 seen += rows
-                progress = f"{seen:,} rows" if total is None else _bar(seen / max(total, 1))
                 rate = seen / max(time.monotonic() - start, 1e-3)
-                draw(f"{label}  {progress}  {rate:,.0f} rows/s")
+                fraction = None if total is None else seen / max(total, 1)
+                show(fraction, f"{seen:,} rows", f"{rate:,.0f} rows/s")
 
             yield done
 
     @contextlib.contextmanager
     def stage(self, label: str) -> Iterator[Callable[[float], None]]:
-        """A function that takes the fraction done; it draws on a terminal only."""
-        if not self.on_terminal:
-            yield DISCARD
-            return
-        with _status_line() as draw:
-            yield lambda fraction: draw(f"{label}  {_bar(fraction)}")
+        """A function that takes the fraction done."""
+        with self._progress(label) as show:
+            yield lambda fraction: show(fraction, "", "")
+
+    @contextlib.contextmanager
+    def _progress(self, label: str) -> Iterator[Callable[[float | None, str, str], None]]:
+        """A function that shows the fraction done, if it is known, the rows and their rate.
+
+        A terminal has a bar. Elsewhere there is a line once a minute, or more often if wanted.
+        """
+        if self.quiet:
+            yield lambda fraction, rows, rate: None
+        elif self.on_terminal:
+            with _status_line() as draw:
+                yield lambda fraction, rows, rate: draw(
+                    f"{label}  {rows if fraction is None else _bar(fraction)}  {rate}"
+                )
+        else:
+            with _lines(self.say, DETAIL_SECONDS if self.verbose else LOG_SECONDS) as keep:
+                keep(f"punoise: {label}: started")
+                yield lambda fraction, rows, rate: keep(
+                    f"punoise: {label}: {rows if fraction is None else f'{fraction:.0%}'}"
+                )
 
     def took(self, label: str, seconds: float) -> None:
         self.detail(f"punoise: {label} took {seconds:.2f} s")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ from ..tables.columns import (
     isolated_in_column,
     names_as_dates,
 )
-from ..tables.kinds import numbers_rows
+from ..tables.kinds import counts_rows, looks_like_id
 from ..tables.reading import Table
 from ..tables.rows import LABELED, NEGATIVE, NO_ROWS, UNLABELED, Chunk, Rows
 from .classifiers import CLASSIFIERS, Fit, Training, progress_of
@@ -329,7 +329,12 @@ def train(
     if rows.keys:
         encoding, raw, left_out = _without_names(encoding, raw, is_labeled)
         notices += left_out
-        scorer = replace(scorer, model=replace(scorer.model, encoding=encoding))
+    places = np.concatenate([labeled.places, others.places])
+    if not rows.chosen:
+        sizes = [sum(file.rows for file in files) for files in scorer.files]
+        encoding, raw, left_out = _without_row_numbers(encoding, raw, places, sizes)
+        notices += left_out
+    scorer = replace(scorer, model=replace(scorer.model, encoding=encoding))
     scaling = fit_scaling(raw)
     names = groups = None
     if rows.group_column is not None:
@@ -340,7 +345,6 @@ def train(
     settings = replace(settings, classifier=settings.classifier or default_classifier(rows))
     fit, crossed = _fits(training, names if sampled else None, settings, progress)
     model = replace(scorer.model, classifier=settings.classifier, scaling=scaling, model=fit.model)
-    places = np.concatenate([labeled.places, others.places])
     learned = replace(
         scorer,
         model=model,
@@ -488,8 +492,8 @@ def _without_names(
     Names of proteins carry the prefix of decoys, so most of them occur in one set only. A text
     column is left out if more of its texts do so than chance allows.
     """
-    share, start, keep, notices = labeled.mean(), 0, np.ones(raw.shape[1], bool), list[Notice]()
-    columns = []
+    share, start, notices = labeled.mean(), 0, list[Notice]()
+    names = []
     for column in encoding.columns:
         places = slice(start, start + len(column.feature_names))
         start = places.stop
@@ -499,7 +503,7 @@ def _without_names(
             pure = int(((rows > 0) & ((of_labeled == 0) | (of_labeled == rows))).sum())
             expected = float((share**rows + (1 - share) ** rows)[rows > 0].sum())
             if _poisson_tail(pure, expected) < CHANCE:
-                keep[places] = False
+                names.append(column.name)
                 notices.append(
                     Notice(
                         "names-left-out",
@@ -507,11 +511,57 @@ def _without_names(
                         f"from decoys ({pure} of its values occur in one kind only)",
                     )
                 )
-                continue
-        columns.append(column)
-    if not columns:
+    if len(names) == len(encoding.columns):
         raise InputError("no feature is left: all columns are text that separates the two sets")
-    return Encoding(tuple(columns), encoding.na), raw[:, keep], notices
+    return *_without(encoding, raw, names), notices
+
+
+def _without(
+    encoding: Encoding, raw: NDArray[np.float64], names: Collection[str]
+) -> tuple[Encoding, NDArray[np.float64]]:
+    """The columns, and the matrix of shape (n, d), without some columns."""
+    if not names:
+        return encoding, raw
+    keep = [column.name not in names for column in encoding.columns for _ in column.feature_names]
+    columns = tuple(column for column in encoding.columns if column.name not in names)
+    return Encoding(columns, encoding.na), raw[:, keep]
+
+
+def _without_row_numbers(
+    encoding: Encoding, raw: NDArray[np.float64], places: IntArray, sizes: Sequence[int]
+) -> tuple[Encoding, NDArray[np.float64], list[Notice]]:
+    """The columns, and the matrix of shape (n, d), without columns that number the rows.
+
+    A classifier would learn from them which table a row is in.
+    """
+    names = [
+        name
+        for name, values in _whole_numbers(encoding, raw)
+        if counts_rows(name, values, places[:, 0], places[:, 1], sizes)
+    ]
+    if len(names) == len(encoding.columns):
+        return encoding, raw, []
+    notices = [
+        Notice(
+            "identifier-like-column",
+            f"column {name!r} numbers the rows and is left out; if it is an ID, use "
+            f"{option('id_column')} {name}; {option('features')} keeps it",
+        )
+        for name in names
+    ]
+    return *_without(encoding, raw, names), notices
+
+
+def _whole_numbers(
+    encoding: Encoding, raw: NDArray[np.float64]
+) -> Iterator[tuple[str, NDArray[np.float64]]]:
+    """The names and values of numeric columns whose first values are whole numbers."""
+    names = encoding.feature_names
+    numbers = {column.name for column in encoding.columns if column.kind == "number"}
+    start = raw[:SOME_ROWS]
+    for i in np.flatnonzero((start == np.rint(start)).all(0)):
+        if names[i] in numbers:
+            yield names[i], raw[:, i]
 
 
 def _poisson_tail(count: int, mean: float) -> float:
@@ -558,19 +608,15 @@ def _numbered_columns(
     encoding: Encoding, raw: NDArray[np.float64], places: IntArray
 ) -> list[Notice]:
     """Warnings of numeric columns that look like ids, at the places of the sampled rows."""
-    names, notices = encoding.feature_names, []
-    numbers = {column.name for column in encoding.columns if column.kind == "number"}
-    start = raw[:SOME_ROWS]
-    for i in np.flatnonzero((start == np.rint(start)).all(0)):
-        if names[i] in numbers and numbers_rows(names[i], raw[:, i], *places.T):
-            notices.append(
-                Notice(
-                    "identifier-like-column",
-                    f"column {names[i]!r} looks like an id, and the score was learned from it; if "
-                    f"it is one, use {option('id_column')} {names[i]}",
-                )
-            )
-    return notices
+    return [
+        Notice(
+            "identifier-like-column",
+            f"column {name!r} looks like an id, and the score was learned from it; if it is one, "
+            f"use {option('id_column')} {name}",
+        )
+        for name, values in _whole_numbers(encoding, raw)
+        if looks_like_id(name, values, *places.T)
+    ]
 
 
 def _may_isolate(raw: NDArray[np.float64]) -> NDArray[np.bool_]:

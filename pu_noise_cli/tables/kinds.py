@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -136,7 +136,7 @@ def described(kinds: Mapping[Kind, int]) -> str:
     return ", ".join(f"{kinds[kind]} {name}" for kind, name in names.items() if kinds.get(kind))
 
 
-def numbers_rows(name: str, values: FloatArray, tables: IntArray, rows: IntArray) -> bool:
+def looks_like_id(name: str, values: FloatArray, tables: IntArray, rows: IntArray) -> bool:
     """Whether a column of numbers looks like an id.
 
     It does if it counts the rows of each table, or is called an id and never repeats.
@@ -156,3 +156,25 @@ def numbers_rows(name: str, values: FloatArray, tables: IntArray, rows: IntArray
         if counts.max() < MIN_NUMERIC * counts.sum():
             return False
     return True
+
+
+def counts_rows(
+    name: str, values: FloatArray, tables: IntArray, rows: IntArray, sizes: Sequence[int]
+) -> bool:
+    """Whether a column numbers the rows, from 0 or 1, without a gap: then it is not a feature.
+
+    It numbers those of each table, or goes on from one table to another. In a single table, it
+    must be called an id, too: a protein's residues may have positions that count the rows.
+    """
+    first = dict[int, float]()
+    for table in np.unique(tables):
+        here = tables == table
+        offset = values[here] - rows[here]
+        if here.sum() < MIN_DISTINCT or offset[0] != offset.max() or offset[0] != offset.min():
+            return False
+        first[int(table)] = float(offset[0])
+    if len(first) == 1:
+        return {*first.values()} <= {0, 1} and ID_NAME.fullmatch(name) is not None
+    order = sorted(first, key=lambda table: first[table])
+    goes_on = all(first[a] + sizes[a] == first[b] for a, b in itertools.pairwise(order))
+    return {*first.values()} <= {0, 1} or (first[order[0]] in (0, 1) and goes_on)

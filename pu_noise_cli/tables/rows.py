@@ -115,6 +115,7 @@ class Rows:
     set_names: tuple[str, ...] = ("",) * len(SETS)  # how messages name each set
     labeled_class: LabeledClass = "positive"
     file_key: Callable[[str], str] = str  # what FILE in a key makes of a file's name
+    chosen: bool = False  # the user names the features
     # rows of the unlabeled table that are in the labeled one, too; increasing
     overlap: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS, compare=False, repr=False)
 
@@ -217,6 +218,7 @@ class Rows:
             set_names=_set_names(tables, codes, label_column, label_values, set_names or {}),
             labeled_class=labeled_class,
             file_key=file_key,
+            chosen=bool(features),
         )
 
     def chunks(self, columns: Sequence[str]) -> Iterator[Chunk]:
