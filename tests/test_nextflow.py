@@ -101,7 +101,7 @@ def test_the_files_are_those_of_snakemake_to_the_byte(finished, undisturbed):
     assert [name for name in ours if ours[name] != theirs[name]] == []
     blank = snakemake.read_summary(finished)["blank"]
     assert blank["status"] == "failed"
-    assert blank["reason"].startswith("inputs/blank/labeled.csv: 5 labeled rows")
+    assert blank["reason"].startswith("inputs/blank/labeled.csv: only 5 labeled rows")
 
 
 @pytest.mark.ci
@@ -223,8 +223,8 @@ def test_tables_anywhere_and_names_with_spaces(tmp_path):
         ("three é", "failed"),
     ]
     assert summary["one é"]["n_negatives"] == "100"
-    assert summary["three é"]["reason"].startswith("negatives/three.csv: 5 negative rows")
-    assert summary["two é"]["reason"].startswith("labeled/two.csv: 5 labeled rows")
+    assert summary["three é"]["reason"].startswith("negatives/three.csv: only 5 negative rows")
+    assert summary["two é"]["reason"].startswith("labeled/two.csv: only 5 labeled rows")
     assert (folder / "results" / "one é" / "report.html").exists()
 
 

@@ -116,7 +116,7 @@ def test_an_unusable_sample_does_not_stop_the_others(undisturbed):
     assert summary["heart"]["beta"] == "0.99"  # from the sample sheet
     assert 0 < float(summary["kidney"]["alpha"]) < 1
     assert summary["blank"]["status"] == "failed"
-    assert summary["blank"]["reason"].startswith("inputs/blank/labeled.csv: 5 labeled rows")
+    assert summary["blank"]["reason"].startswith("inputs/blank/labeled.csv: only 5 labeled rows")
     assert summary["blank"]["alpha"] == ""
 
 
@@ -155,7 +155,7 @@ def test_known_negatives_come_from_the_sample_sheet(tmp_path):
     snakemake(folder)
     summary = read_summary(folder)
     assert [summary[s]["n_negatives"] for s in negatives] == ["100", "", ""]
-    assert summary["few"]["reason"].startswith("my data/few.csv: 5 negative rows")
+    assert summary["few"]["reason"].startswith("my data/few.csv: only 5 negative rows")
     (data / "negatives.csv").unlink()
     refused = start(folder)
     assert "with: no such file: my data/negatives.csv" in refused.communicate(timeout=300)[0]
