@@ -18,7 +18,7 @@ def printable(text: str) -> str:
     """Text on one line, safe for a terminal whatever names or values it quotes."""
     if len(text) > MAX_LINE:
         text = f"{text[:MAX_LINE]}..."
-    return UNPRINTABLE.sub(lambda found: repr(found[0])[1:-1], text)
+    return UNPRINTABLE.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 # ---- How options are spelled

@@ -313,13 +313,13 @@ def audit_result(audit: Audit, probability: float) -> AuditResult:
 
 def _probability(audit: Audit, top: TopVerdicts | None, estimation: Estimation) -> float:
     """The probability of verdicts at least as far from what the scores suggest."""
-    found = []
+    probabilities = []
     if elsewhere := [verdict for verdict in audit.verdicts if not verdict.top]:
-        found.append(_calibration_p(elsewhere, estimation.settings.seed))
+        probabilities.append(_calibration_p(elsewhere, estimation.settings.seed))
     if top is not None:
         belief, _, _ = believe(estimation.sketch, estimation.settings)
-        found.append(_tail_probability(belief, estimation.sketch, top))
-    return min(1.0, len(found) * min(found))
+        probabilities.append(_tail_probability(belief, estimation.sketch, top))
+    return min(1.0, len(probabilities) * min(probabilities))
 
 
 def _tail_probability(belief: Belief, sketch: Sketch, top: TopVerdicts) -> float:

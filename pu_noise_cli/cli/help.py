@@ -161,7 +161,11 @@ class Commands(click.Group):
             with formatter.section(topic):
                 commands = [(name, self.get_command(ctx, name)) for name in names]
                 formatter.write_dl(
-                    [(name, found.get_short_help_str(100)) for name, found in commands if found]
+                    [
+                        (name, command.get_short_help_str(100))
+                        for name, command in commands
+                        if command
+                    ]
                 )
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

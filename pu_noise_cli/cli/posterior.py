@@ -49,26 +49,30 @@ def posterior(options: Options, console: Console) -> None:
     with options.engine(console) as engine:
         scored, prior, notices = _read(options, rows, engine)
         wanted = options.pick(pipeline.Wanted)
-        found = pipeline.posteriors(scored, prior, wanted, engine)
-        written = engine.write(found.step, rows, "posterior", options.out)
-    if found.by_group is not None:
+        posteriors = pipeline.posteriors(scored, prior, wanted, engine)
+        written = engine.write(posteriors.step, rows, "posterior", options.out)
+    if posteriors.by_group is not None:
         if options.groups_out is not None:
-            found.by_group.write(options.groups_out, found.negated)
-        console.print_groups(found.by_group.groups)
-    if options.thresholds is not None and found.thresholds is not None and prior.beta is not None:
+            posteriors.by_group.write(options.groups_out, posteriors.negated)
+        console.print_groups(posteriors.by_group.groups)
+    if (
+        options.thresholds is not None
+        and posteriors.thresholds is not None
+        and prior.beta is not None
+    ):
         dataset = prior.sample or PurePath(options.scores).name.split(".")[0]
         about = Publication(dataset, prior.method, prior.beta)
-        found.thresholds.write(options.thresholds, about)
+        posteriors.thresholds.write(options.thresholds, about)
         is_text = rows.tables[0].shards[0].format.kind != "parquet"
-        if is_text and options.model is None and not found.negated:
+        if is_text and options.model is None and not posteriors.negated:
             console.say(
                 f"punoise: thresholds are on the scale of {options.scores}, which cannot say "
                 "whether its scores have the opposite sign (--lower-is-positive)"
             )
-        console.print_thresholds(found.thresholds)
-    console.print_calls(found, written, options.fdr, graded=options.thresholds is None)
+        console.print_thresholds(posteriors.thresholds)
+    console.print_calls(posteriors, written, options.fdr, graded=options.thresholds is None)
     missing = missing_scores(written.missing) if written.missing else ()
-    console.conclude((*notices, *found.notices, *missing))
+    console.conclude((*notices, *posteriors.notices, *missing))
 
 
 def _check_thresholds_target(name: str) -> None:

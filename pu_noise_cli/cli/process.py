@@ -374,24 +374,24 @@ class Console:
         return f": {rows} can show a ratio of at {most} {limit:.3g}, not {level.lr:.3g}"
 
     def print_calls(
-        self, found: Posteriors, written: PosteriorRows, fdr: float | None, graded: bool
+        self, posteriors: Posteriors, written: PosteriorRows, fdr: float | None, graded: bool
     ) -> None:
         """How many unlabeled rows are called and, if wanted, have which evidence."""
         if not written.unlabeled.any():
             return
-        rows, columns = written.unlabeled, found.columns
+        rows, columns = written.unlabeled, posteriors.columns
         if fdr is not None:
-            by_group = found.by_group is not None
+            by_group = posteriors.by_group is not None
             called = written.reached["call"] if by_group else rows[columns["call"]].sum()
             lowest = f"; the lowest fdr of any row is {columns['fdr'][rows > 0].min():.2g}"
             self.say(
                 f"calls  {called:,} unlabeled rows have an fdr of at most {fdr}"
                 f"{'' if called or by_group else lowest}"
             )
-        if found.thresholds is None or not (graded or found.by_group is not None):
+        if posteriors.thresholds is None or not (graded or posteriors.by_group is not None):
             return
-        for level in sorted(found.thresholds.graded, key=lambda level: -level.lr):
-            if found.by_group is not None:
+        for level in sorted(posteriors.thresholds.graded, key=lambda level: -level.lr):
+            if posteriors.by_group is not None:
                 self.say(f"{written.reached[level.name]:>9}  {level.name}")
             else:
                 reached = rows[columns["evidence"] == level.name].sum()

@@ -69,17 +69,17 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> tuple[Page, tu
     from ..tables.files import read_document
     from ..tables.writing import InputFile, Provenance, check_same_run
 
-    prior, made_of = read_prior(prior_file), None
+    prior, provenance = read_prior(prior_file), None
     wanted = replace(options.pick(pipeline.Wanted), seed=prior.seed)
     if options.provenance is not None:
-        made_of = read_document(options.provenance, Provenance)
-        check_same_run(options.provenance, made_of.files, [options.scores, prior_file])
-        negated = made_of.options.get("lower_is_positive") is True
+        provenance = read_document(options.provenance, Provenance)
+        check_same_run(options.provenance, provenance.files, [options.scores, prior_file])
+        negated = provenance.options.get("lower_is_positive") is True
         wanted = replace(wanted, lower_is_positive=negated)
     scored = pipeline.read_scores(open_scores(options.scores), engine)
-    found = pipeline.posteriors(scored, prior, wanted, engine, bounded=True)
+    posteriors = pipeline.posteriors(scored, prior, wanted, engine, bounded=True)
     assert scored.rows is not None
-    listed = engine.gather(found.step, scored.rows, "posterior").listed
+    listed = engine.gather(posteriors.step, scored.rows, "posterior").listed
     shards = scored.rows.tables[0].shards
     sources = [InputFile("", shard.name, shard.sha256()) for shard in shards]
     documents = [name for name in (prior_file, options.provenance) if name is not None]
@@ -88,8 +88,10 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> tuple[Page, tu
     command = audit_command(
         *(os.path.basename(name.rstrip("/")) for name in (options.scores, prior_file))
     )
-    page = pipeline.sample_report(prior, found, target, listed, made_of, sources, command=command)
-    return page, found.notices
+    page = pipeline.sample_report(
+        prior, posteriors, target, listed, provenance, sources, command=command
+    )
+    return page, posteriors.notices
 
 
 def _comparison(priors: Sequence[str], tolerant: bool) -> tuple[Page, tuple[Notice, ...]]:

@@ -59,25 +59,25 @@ def run(options: Options, console: Console) -> None:
 
 def print_run(result: RunResult, out_dir: str, console: Console) -> None:
     """The results in a few lines."""
-    sketch, found, prior = result.scored.sketch, result.posteriors, result.prior
+    sketch, posteriors, prior = result.scored.sketch, result.posteriors, result.prior
     console.print_score(result.scored)
     console.print_prior(prior, sketch)
     scores = next(name for name in result.files if name.startswith("scores"))
     files = (os.path.join(out_dir, name) for name in (scores, "prior.json"))
-    console.print_next(prior, found.calibration, *files)
-    if sketch.n_unlabeled and found.by_group is None:  # groups have posteriors of their own
-        likely = sketch.unlabeled[found.columns["posterior"] >= 0.5].sum()
+    console.print_next(prior, posteriors.calibration, *files)
+    if sketch.n_unlabeled and posteriors.by_group is None:  # groups have posteriors of their own
+        likely = sketch.unlabeled[posteriors.columns["posterior"] >= 0.5].sum()
         console.say(f"calls  {likely:,} unlabeled rows have a posterior of at least 0.5")
-    for name, level in found.roll_ups.items():
+    for name, level in posteriors.roll_ups.items():
         console.say(f"{name:<5}  {level.accepted(ACCEPTED):,} at {ACCEPTED:.0%} FDR")
-    if found.roll_ups:
+    if posteriors.roll_ups:
         console.say("next   'punoise matches' does this for many runs, with q-values of each")
-    if found.thresholds is not None:
-        console.print_thresholds(found.thresholds)
-    if found.by_group is not None:
-        console.print_groups(found.by_group.groups)
+    if posteriors.thresholds is not None:
+        console.print_thresholds(posteriors.thresholds)
+    if posteriors.by_group is not None:
+        console.print_groups(posteriors.by_group.groups)
     others = [name for name in result.files if name != "report.html"]
     if len(others) < len(result.files):
         console.say(f"report {os.path.join(out_dir, 'report.html')}")
     console.say(f"files  {', '.join(others)} in {out_dir}")
-    console.warn(found.notices)
+    console.warn(posteriors.notices)

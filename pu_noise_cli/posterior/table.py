@@ -191,11 +191,11 @@ class WritePosteriors:
             def take(places: IntArray) -> pa.RecordBatch:
                 own = self._own(names)
                 missing = [name for name in own if name not in known]
-                found = {
+                values = {
                     **known,
                     **dict(zip(missing, self.arrays(missing, chunk, scores), strict=True)),
                 }
-                columns = [*rows.key_texts(chunk).values(), *(found[name] for name in own)]
+                columns = [*rows.key_texts(chunk).values(), *(values[name] for name in own)]
                 all_rows = scores_batch(rows, chunk, scores, schema, columns)
                 return all_rows.take(pa.array(places)).select(_listed_order(rows, own))
 

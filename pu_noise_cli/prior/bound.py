@@ -103,13 +103,13 @@ def limits_by_selection(
     # the least part of g and the greatest of f above each threshold, at each split of the root
     least = _min_chance(seen[:, None], n_labeled, WIDER_ROOT * SPLITS)
     greatest = 1 - _min_chance(missed[:, None], sketch.n_unlabeled, WIDER_ROOT * SPLITS[::-1])
-    found = [_upper_limit(unlabeled, labeled)]
+    limits = [_upper_limit(unlabeled, labeled)]
     for factor in factors[1:]:
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = greatest / np.maximum(1 - factor * (1 - least), 0.0)
         highest = min(factor * wider, float(ratio.max(axis=1).min()), 1.0)
-        found.append(max(highest, found[-1]))
-    return tuple(zip(factors, found, strict=True))
+        limits.append(max(highest, limits[-1]))
+    return tuple(zip(factors, limits, strict=True))
 
 
 def _upper_limit(mixture: IntArray, component: IntArray, root: float = ROOT) -> float:
