@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 import shlex
@@ -45,6 +46,22 @@ JUSTIFIED = (  # idioms that a native writer uses
     "controls of which none",
     "matches that is no `.pin` file",
 )
+
+
+def messages(code: str) -> list[str]:
+    """The texts of a module that are not docstrings."""
+    nodes = list(ast.walk(ast.parse(code)))
+    docstrings = {
+        id(node.body[0].value)
+        for node in nodes
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    texts = (
+        node for node in nodes if isinstance(node, ast.Constant) and id(node) not in docstrings
+    )
+    return [node.value for node in texts if isinstance(node.value, str)]
 
 
 def flags(command: str) -> set[str]:
@@ -246,6 +263,11 @@ def test_no_page_has_a_turn_that_reads_as_translated():
     places = {**PAGES, **{f"help of {name}": CLICK[name].help or "" for name in CLICK}}
     places["options"] = (ROOT / "pu_noise_cli" / "cli" / "options.toml").read_text()
     places["warnings"] = (ROOT / "pu_noise_cli" / "notices.toml").read_text()
+    for path in ("snakemake_example/README.md", "nextflow_example/README.md"):
+        places[path] = (ROOT / path).read_text()
+    places["Galaxy"] = (ROOT / "packaging" / "galaxy" / "punoise.xml").read_text()
+    for path in sorted((ROOT / "pu_noise_cli").rglob("*.py")):
+        places[path.name] = "\n".join(messages(path.read_text()))
     found = [
         f"{name}: {match[0]}"
         for name, text in places.items()

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def audit(options: Options, console: Console) -> None:
     """Choose rows to verify by hand, to narrow the interval of alpha.
 
-    Write yes or no into the column 'verdict' and leave it empty where unsure; keep all rows.
-    'estimate-prior --verdicts' then gives alpha with an interval that assumes nothing but that the
-    verdicts are right. With --top, fewer verdicts do: they show how many of the best-scoring rows
-    are positive, and alpha follows from that and from the scores.
+    Fill in the column 'verdict' with yes or no. Leave it empty if you are unsure, and keep all
+    rows. Then run 'estimate-prior --verdicts': the interval assumes only that the verdicts are
+    correct. With --top, fewer verdicts are enough: they show how many of the best-scoring rows are
+    positive, and alpha follows from that and from the scores.
 
     \b
     punoise audit --scores scores.tsv --prior prior.json --top --rows 20 --out audit.tsv

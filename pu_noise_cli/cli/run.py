@@ -19,12 +19,13 @@ ACCEPTED = 0.01  # q-value up to which the summary counts matches
 def run(options: Options, console: Console) -> None:
     """Run the whole analysis: scores, alpha and beta, posteriors, report.
 
-    Writes scores, prior.json, posterior, model.punoise, report.html and provenance.json into DIR,
-    and for spreadsheets candidates.tsv (the most likely positives), labels_to_check.tsv and, if a
-    score was learned, columns.tsv; with --evidence also thresholds.tsv and thresholds.json, with
-    --by also groups, and for a search with decoys also psms.tsv and peptides.tsv. Files of an
-    earlier run are replaced together after all steps succeed, except shards, which are written in
-    place. Other files there stay.
+    Writes report.html, candidates.tsv (the most likely positives), labels_to_check.tsv (the most
+    doubtful labels), prior.json, posterior, scores, model.punoise and provenance.json into DIR. A
+    learned score adds columns.tsv, --evidence adds thresholds.tsv and thresholds.json, --by adds
+    groups, and a search with decoys adds psms.tsv and peptides.tsv.
+
+    Files of an earlier run are replaced together after all steps succeed; shards are written in
+    place. Other files in DIR stay.
 
     \b
     punoise run --labeled labeled.csv --unlabeled unlabeled.csv --out-dir results

@@ -71,8 +71,8 @@ def train(options: Options, console: Console) -> None:
 def score(options: Options, console: Console) -> None:
     """Score new rows with a trained model.
 
-    A row that the model was trained on would get an overconfident score: for the tables of the
-    training use --set (or --label-column) and a model that 'train' wrote.
+    Rows that the model was trained on would get overconfident scores. To score the training tables,
+    use --set (or --label-column) and a model written by 'train'.
 
     \b
     punoise score --model model.punoise --table new.csv --out new_scores.tsv
