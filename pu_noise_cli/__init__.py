@@ -2,6 +2,6 @@
 
 __version__ = "0.1.0"
 
-from .api import Estimated, apply, estimate
+from .api import Estimated, Model, apply, estimate, load
 
-__all__ = ["Estimated", "__version__", "apply", "estimate"]
+__all__ = ["Estimated", "Model", "__version__", "apply", "estimate", "load"]

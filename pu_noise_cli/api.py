@@ -1,62 +1,86 @@
-"""The Python interface: data frames in, data frames out, on the steps of the pipeline.
+"""The Python interface: data frames in, data frames out, with the numbers of the commands.
 
 import pu_noise_cli as punoise
 
-result = punoise.estimate(labeled, unlabeled)       # two data frames, or Arrow tables
+result = punoise.estimate(labeled, unlabeled)       # data frames, arrays or files
 result.alpha, result.alpha_ci, result.beta          # as `punoise run` gives them
 result.unlabeled["posterior"]                       # with the caller's index
+result.candidates(20)                               # the most likely positives
 result.score(new_rows)                              # rows that were not there before
+result.estimate_new(new_rows)                       # alpha of another sample
+result.save("model.punoise"); punoise.load("model.punoise")
 result.report("report.html")
 punoise.apply(variants, "pejaver2022:REVEL", "REVEL")   # levels of evidence, and their points
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
     from .notices import Notice
-    from .numerics import FloatArray
-    from .pipeline import Posteriors, ScoredRows
-    from .posterior.candidates import ListedRows
-    from .posterior.table import PosteriorRows
+    from .numerics import IntArray
+    from .pipeline import Inputs, Posteriors, RunResult, RunSettings, ScoredRows
+    from .posterior.candidates import FirstRows
     from .prior.document import Prior
-    from .tables.reading import Table
-    from .tables.rows import Chunk, Rows
+    from .report.page import Page
+    from .score.contributions import Contribution
+    from .score.model import StoredModel
+    from .tables.frames import Form
+    from .tables.rows import Rows
 
-    TableLike: TypeAlias = pd.DataFrame | pa.Table
-
+Frame: TypeAlias = Any  # a data frame of the caller's library
+TableLike: TypeAlias = Any  # a data frame, a series of scores, a numpy array, or a file name
 Settings = TypeVar("Settings")
-RANGES = {"beta": (0, 1), "seed": (0, 2**63 - 1), "threads": (1, 4096)}
-RANGES |= {"purity": (0, 1), "max_train_rows": (100, 2**31)}
+
+# options of `run` that are about its process and its files
+OF_THE_PROCESS = frozenset(
+    ["out_dir", "table_format", "shards", "dask", "resume", "strict", "on_failure"]
+) | {"quiet", "verbose"}
+OF_POSTERIOR = ("bounds", "fdr")  # options of `posterior` that estimate() takes, too
+SETS = {"labeled": "labeled", "negatives": "negative", "unlabeled": "unlabeled"}  # and their names
+ONE_TABLE, ALL = "table", "all"
+LEVELS = ("psms", "peptides", "proteins")
+# options that name columns with a role
+ROLES = (
+    *("features", "score_column", "id_column", "keep_columns", "group_column", "by"),
+    *("label_column", "spectrum_columns", "peptide_column", "protein_column"),
+)
+BARS = 48  # of a small histogram
 
 
-@dataclass(frozen=True, eq=False)
-class Estimated:
-    """Alpha, beta and the posterior of each row.
+@contextmanager
+def _as_in_python() -> Iterator[None]:
+    """Messages name keyword arguments, and BLAS has one thread, as in the commands."""
+    from threadpoolctl import threadpool_limits
 
-    `labeled`, `unlabeled` and `negatives` hold the columns of POSTERIOR (score, tau, posterior, lr,
-    fdr) for the rows of each table, in their order and with their index. With `by`, `groups` holds
-    the columns of GROUPS.
-    """
+    from .errors import python_spelling
 
-    labeled: pd.DataFrame
-    unlabeled: pd.DataFrame
-    negatives: pd.DataFrame | None
+    with python_spelling(), threadpool_limits(1, user_api="blas"):
+        yield
+
+
+class _Answer:
+    """Alpha and beta with their intervals, as prior.json has them."""
+
     document: Prior
-    scored: ScoredRows
-    posteriors: Posteriors
-    listed: ListedRows  # candidates, and labels to check
 
     @property
     def prior(self) -> dict[str, Any]:
         """The content of prior.json."""
         return self.document.to_json()
+
+    def to_json(self) -> str:
+        """The text of prior.json."""
+        import json
+
+        return json.dumps(self.prior, indent=2)
 
     @property
     def alpha(self) -> float:
@@ -66,7 +90,7 @@ class Estimated:
 
     @property
     def alpha_ci(self) -> tuple[float, float] | None:
-        """The 95% interval of alpha."""
+        """The 95% interval of alpha; None if alpha is stated."""
         return self.document.alpha_ci
 
     @property
@@ -77,142 +101,689 @@ class Estimated:
 
     @property
     def beta_ci(self) -> tuple[float, float] | None:
-        """The 95% interval of beta."""
+        """The 95% interval of beta; None if beta is stated."""
         return self.document.beta_ci
 
     @property
     def warnings(self) -> tuple[Notice, ...]:
         """Warnings, each with a code and a message."""
-        return (*self.document.notices, *self.posteriors.notices)
+        return self.document.notices
 
-    @property
-    def groups(self) -> pd.DataFrame | None:
-        """The columns of GROUPS, by group."""
-        by_group = self.posteriors.by_group
-        return None if by_group is None else by_group.groups.table().to_pandas().set_index("group")
+    def __repr__(self) -> str:
+        def fraction(name: str, value: float, interval: tuple[float, float] | None) -> str:
+            ends = "" if interval is None else f" [{interval[0]:.4f}, {interval[1]:.4f}]"
+            return f"{name}={value:.4f}{ends}"
 
-    def score(self, new_rows: TableLike, threads: int = 1) -> pd.DataFrame:
-        """The columns of POSTERIOR for rows that the score was not learned from."""
-        from .errors import python_spelling
+        counts = {
+            "labeled": self.document.n_labeled,
+            "unlabeled": self.document.n_unlabeled,
+            "negatives": self.document.n_negatives,
+            "warnings": len(self.warnings),
+        }
+        shown = [
+            fraction("alpha", self.alpha, self.alpha_ci),
+            fraction("beta", self.beta, self.beta_ci),
+            *(f"{name}={count}" for name, count in counts.items() if count is not None),
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Model(_Answer):
+    """A score with alpha and beta, which gives posteriors of new rows; `load` reads one."""
+
+    document: Prior
+    stored: StoredModel
+    posteriors: Posteriors
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model file, which `load`, `punoise score` and `posterior --model` read."""
+        from . import pipeline
+
+        pipeline.write_model(self.stored, os.fspath(path))
+
+    def score(self, new_rows: TableLike, threads: int = 1) -> Frame:
+        """The columns of POSTERIOR for rows that the score was not learned from.
+
+        They are posteriors in the population of the unlabeled rows; see `estimate_new`.
+        """
+        with _as_in_python():
+            return self._score(new_rows, self.posteriors, threads)
+
+    def _score(self, new_rows: TableLike, posteriors: Posteriors, threads: int) -> Frame:
+        import pyarrow as pa
+
         from .scale.engine import ahead
+
+        rows, form = self._new_rows(new_rows)
+        names = [name for name in posteriors.columns if name != "posterior_labeled"]
+        scored = ahead(self.stored.model.score, rows.chunks([*rows.features, *rows.kept]), threads)
+        batches = []
+        for chunk, scores in scored:
+            arrays = posteriors.step.arrays(names, chunk, scores)
+            columns = [pa.array(scores, from_pandas=True), *arrays]
+            batches.append(pa.RecordBatch.from_arrays(columns, ["score", *names]))
+        return form.native(pa.Table.from_batches(batches))
+
+    def _new_rows(self, table: TableLike) -> tuple[Rows, Form]:
+        from .tables.frames import Form, to_arrow
+        from .tables.reading import open_table, table_in_memory
         from .tables.rows import Rows
 
-        trained, rows = self.scored.trained, self.scored.rows
-        assert trained is not None
-        assert rows is not None
-        kept = rows.kept
-        features = [column.name for column in trained.model.encoding.columns]
-        unused = _column_names(new_rows) - {*features, *kept}
-        with python_spelling():
-            table = _open("new rows", new_rows, unused)
-            rows = Rows.from_tables([table], features=features, keep=kept, wanted_by="the model")
-            chunks = ahead(trained.model.score, rows.chunks([*features, *kept]), threads)
-            (frame,) = _frames(self.posteriors, rows, chunks)
-        return _indexed(frame.drop(columns="posterior_labeled"), new_rows)
+        features = [column.name for column in self.stored.model.encoding.columns]
+        by_group = self.posteriors.by_group
+        kept = [] if by_group is None else [by_group.groups.by]
+        if _is_file(table):
+            opened, form = open_table(os.fspath(table)), Form()
+        else:
+            arrow, form = to_arrow("new rows", table)
+            if len(features) == 1 and arrow.num_columns == 1:  # a series has no name to heed
+                arrow = arrow.rename_columns(features)
+            arrow = arrow.select([c for c in arrow.column_names if c in {*features, *kept}])
+            opened = table_in_memory("new rows", arrow)
+        rows = Rows.from_tables([opened], features=features, keep=kept, wanted_by="the model")
+        return rows, form
 
-    def report(self, file: str) -> None:
-        """Write the report as one HTML file."""
-        from threadpoolctl import threadpool_limits
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimated(Model):
+    """Alpha, beta and the posterior of each row.
+
+    `labeled`, `unlabeled` and `negatives` hold the columns of POSTERIOR (score, tau, posterior, lr,
+    fdr) for the rows of each set, in their order and with their index.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pu_noise_cli as punoise
+    >>> rng = np.random.default_rng(0)
+    >>> known = np.append(rng.normal(2, 1, 190), rng.normal(0, 1, 10))
+    >>> others = np.append(rng.normal(2, 1, 400), rng.normal(0, 1, 1600))
+    >>> result = punoise.estimate(known, others)
+    >>> 0.1 < result.alpha < 0.3
+    True
+    >>> result.candidates(2)[["score", "posterior"]].shape
+    (2, 2)
+    """
+
+    settings: RunSettings
+    run: RunResult  # without its files and rows
+    scores: bytes  # the file SCORES
+    tables: Mapping[str, pa.Table]  # POSTERIOR by set, and further outputs by name
+    sources: Mapping[str, tuple[Form, IntArray]]  # by set: the caller's table, and its rows
+
+    # ---- Rows
+
+    @property
+    def _is_one_table(self) -> bool:
+        return ALL in self.tables
+
+    def _rows(self, name: str) -> Frame:
+        form, rows = self.sources[name]
+        return form.native(self.tables[name], rows)
+
+    @property
+    def labeled(self) -> Frame:
+        """The labeled rows, with `posterior_labeled`: how likely each label is right."""
+        return self._rows("labeled")
+
+    @property
+    def unlabeled(self) -> Frame:
+        """The unlabeled rows."""
+        return self._rows("unlabeled")
+
+    @property
+    def negatives(self) -> Frame | None:
+        """The known negatives, if there are any."""
+        return self._rows("negatives") if "negatives" in self.tables else None
+
+    @property
+    def rows(self) -> Frame | None:
+        """All rows of `table=` in its order, with the column `set`; None for several tables."""
+        return self._rows(ALL) if self._is_one_table else None
+
+    def candidates(self, n: int = 20) -> Frame:
+        """The unlabeled rows that are most likely positive, at most 10,000."""
+        return self._listed(self.run.listed.candidates, "unlabeled", n)
+
+    def labels_to_check(self, n: int = 20) -> Frame:
+        """The labeled rows whose labels are least likely right, at most 10,000."""
+        return self._listed(self.run.listed.labels, "labeled", n)
+
+    def _listed(self, first: FirstRows, name: str, n: int) -> Frame:
+        import numpy as np
+
+        table, rows = first.table.slice(0, n), first.order[:n, 2].astype(np.int64)
+        if not self.settings.inputs.id_column:
+            table = table.drop_columns("id")
+        if not self._is_one_table:  # rows are numbered over all tables
+            before = list(self.sources).index(name)
+            rows -= sum(len(places) for _, places in list(self.sources.values())[:before])
+        form, places = self.sources[ALL if self._is_one_table else name]
+        return form.native(table, places[rows], listed=True)
+
+    def columns(self) -> Frame:
+        """What each column contributes to a learned score; without rows if none was learned."""
+        import pyarrow as pa
+
+        from .score.contributions import as_batch
+
+        return self._form.native(pa.Table.from_batches([as_batch(self._contributions)]))
+
+    @property
+    def _contributions(self) -> tuple[Contribution, ...]:
+        trained = self.run.scored.trained
+        return () if trained is None else trained.contributions
+
+    @property
+    def _form(self) -> Form:
+        form, _ = next(iter(self.sources.values()))
+        return replace(form, index=None)
+
+    @property
+    def groups(self) -> Frame | None:
+        """With `by`: alpha of each group."""
+        import pyarrow as pa
+
+        if self.posteriors.by_group is None:
+            return None
+        table = pa.Table.from_batches([self.posteriors.by_group.groups.table()])
+        frame = self._form.native(table)
+        return frame.set_index("group") if self._form.library == "pandas" else frame
+
+    @property
+    def thresholds(self) -> Frame | None:
+        """With `evidence`: the scores from which each level is reached."""
+        found = self.tables.get("thresholds")
+        return None if found is None else self._form.native(found)
+
+    @property
+    def levels(self) -> dict[str, Frame]:
+        """With `spectrum_columns`: the accepted order of psms, peptides and proteins, by level."""
+        return {
+            name: self._form.native(self.tables[name]) for name in LEVELS if name in self.tables
+        }
+
+    # ---- Verification by hand
+
+    def audit(
+        self, rows: int = 100, labeled_rows: int = 0, *, top: bool = False, seed: int = 0
+    ) -> Frame:
+        """Rows to verify by hand, with an empty column `verdict` to fill in (yes or no).
+
+        Parameters
+        ----------
+        rows, labeled_rows
+            How many unlabeled and labeled rows to draw.
+        top
+            Draw unlabeled rows that score like the best labeled ones, where few verdicts narrow
+            alpha most.
+        """
+        from . import pipeline
+        from .audit.design import designs, draw_rows, earlier_rows
+        from .errors import UsageError
+
+        if rows < 0 or labeled_rows < 0 or rows + labeled_rows == 0:
+            raise UsageError(f"rows={rows}, labeled_rows={labeled_rows}: give one above 0")
+        with _as_in_python(), self._opened_scores() as scored:
+            assert scored.rows is not None
+            calibration = pipeline.calibrate_scores(scored, self.document)
+            sketch, by_set = calibration.sketch, designs(calibration, top)
+            earlier, taken = earlier_rows((), scored.rows, sketch, by_set)
+            wanted = (rows, labeled_rows)
+            drawn = draw_rows(scored.rows, sketch, by_set, wanted, taken, earlier, seed)
+            return self._form.native(self._with_kept(drawn))
+
+    def _with_kept(self, drawn: pa.Table) -> pa.Table:
+        """Drawn rows with the columns that the caller keeps beside them."""
+        import numpy as np
+        import pyarrow.parquet as pq
+
+        kept = [c for c in self.settings.inputs.keep_columns if c not in drawn.column_names]
+        if not kept:
+            return drawn
+        scores = pq.read_table(_buffer(self.scores), columns=kept)
+        scores = scores.take(np.asarray(drawn["row"]) - 1)
+        for column in kept:
+            drawn = drawn.append_column(column, scores[column])
+        return drawn
+
+    def with_verdicts(self, audit: Frame) -> Estimated:
+        """The estimate with what was found about the rows of `audit`, its verdicts filled in."""
+        import tempfile
+
+        import pyarrow.parquet as pq
 
         from . import pipeline
-        from .errors import python_spelling
+        from .scale.engine import Engine
+        from .tables.frames import to_arrow
+        from .tables.writing import staged
+
+        engine = Engine(self.settings.scoring.threads)
+        with (
+            _as_in_python(),
+            self._opened_scores() as scored,
+            tempfile.TemporaryDirectory() as folder,
+        ):
+            file = os.path.join(folder, "audit.parquet")
+            pq.write_table(to_arrow("audit", audit)[0], file)
+            prior = pipeline.estimate(scored, self.settings.prior, engine, [file])
+            with staged(folder) as stage:
+                result = pipeline.write_posteriors(
+                    self.settings, scored, prior, self.run.made_of, engine, stage
+                )
+                tables = _read_tables(str(stage.path), self.settings.inputs, self.tables)
+        stored = replace(self.stored, prior=pipeline.stored_prior(prior))
+        result = replace(result, scored=self.run.scored)
+        return replace(
+            self,
+            document=prior,
+            stored=stored,
+            posteriors=result.posteriors,
+            run=result,
+            tables=tables,
+        )
+
+    @contextmanager
+    def _opened_scores(self) -> Iterator[ScoredRows]:
+        """The scored rows, read from a copy of SCORES."""
+        import tempfile
+
+        from .score.scores import open_scores
+
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "scores.parquet")
+            with open(file, "wb") as out:
+                out.write(self.scores)
+            rows = open_scores(file)
+            yield replace(
+                self.run.scored, rows=rows, scores=rows, trained=None, widening=self.stored.widening
+            )
+
+    # ---- To look at
+
+    @property
+    def warnings(self) -> tuple[Notice, ...]:
+        """Warnings, each with a code and a message."""
+        return self.run.notices
+
+    @property
+    def page(self) -> Page:
+        """The report: its charts and texts."""
+        return self.run.page
+
+    @property
+    def plot(self) -> Plots:
+        """Charts of the report, for notebooks; needs the extra `plot`."""
+        return Plots(self.page)
+
+    def report(self, file: str | os.PathLike[str]) -> None:
+        """Write the report as one HTML file."""
         from .tables.writing import write_text
 
-        trained, rows = self.scored.trained, self.scored.rows
-        assert trained is not None
-        assert rows is not None
-        with python_spelling(), threadpool_limits(1, user_api="blas"):
-            made_of = pipeline.provenance(rows, trained, {}, {})
-            found = self.posteriors
-            page = pipeline.sample_report(self.document, found, None, self.listed, made_of)
-        write_text(str(file), page.html())
+        write_text(os.fspath(file), self.page.html())
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from .prior.document import percent
+
+        def line(name: str, value: float, interval: tuple[float, float] | None, of: str) -> str:
+            ends = (
+                "" if interval is None else f" ({percent(interval[0])} to {percent(interval[1])})"
+            )
+            return (
+                f"<tr><th>{name}</th><td><b>{percent(value)}</b>{ends}</td>"
+                f"<td style='text-align:left'>{of}</td></tr>"
+            )
+
+        prior, assumed = self.document, self.document.assumed
+        rows = [
+            line("α", self.alpha, self.alpha_ci, "of the unlabeled rows are positive"),
+            line("β", self.beta, self.beta_ci, "of the labels are correct"),
+        ]
+        notes = [] if assumed is None else [f"<p><b>Assumed:</b> {escape(assumed.words)}.</p>"]
+        notes += [f"<p><b>{w.code}:</b> {escape(w.message)}</p>" for w in self.warnings]
+        sketch = self.posteriors.calibration.sketch
+        drawn = [
+            _histogram(sketch.scores, counts, title)
+            for counts, title in (
+                (sketch.labeled, f"{prior.n_labeled} labeled rows"),
+                (sketch.unlabeled, f"{prior.n_unlabeled} unlabeled rows"),
+            )
+            if counts.sum()
+        ]
+        return f"<table>{''.join(rows)}</table>{''.join(drawn)}{''.join(notes)}"
+
+
+def _histogram(scores: Any, counts: Any, title: str) -> str:
+    """Rows by score as a small picture."""
+    import numpy as np
+
+    low, high = float(scores[0]), float(scores[-1])
+    heights, _ = np.histogram(scores, BARS, (low, high if high > low else low + 1), weights=counts)
+    bars = "".join(
+        f"<rect x='{4 * i}' y='{40 - 38 * h / heights.max():.1f}' width='3.5' "
+        f"height='{38 * h / heights.max():.1f}'/>"
+        for i, h in enumerate(heights)
+    )
+    picture = f"<svg width='{4 * BARS}' height='42' fill='currentColor'>{bars}</svg>"
+    return (
+        "<figure style='display:inline-block;margin:0 1em 0 0'>"
+        f"{picture}<figcaption>{title} by score</figcaption></figure>"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Plots:
+    """Charts of the report as Altair charts."""
+
+    page: Page
+    width: int = 480  # pixels
+
+    def scores(self) -> Any:
+        """The scores of labeled and unlabeled rows."""
+        return self._chart("scores", "scores")
+
+    def posterior(self) -> Any:
+        """The posterior by score."""
+        return self._chart("posterior_by_score", "posteriors")
+
+    def sensitivity(self) -> Any:
+        """The interval of alpha by the assumed purity; only `auto` has one."""
+        return self._chart("sensitivity", "an assumed purity")
+
+    def _chart(self, kind: str, what: str) -> Any:
+        from .errors import EstimationError, UsageError
+        from .report.page import PRINT
+
+        try:
+            import altair
+        except ModuleNotFoundError as error:
+            raise UsageError("charts need Altair: pip install 'punoise[plot]'") from error
+        for chart in self.page.drawn:
+            if chart.kind == kind:
+                spec = _with_fields(chart.spec(PRINT, self.width))
+                return altair.Chart.from_dict({k: v for k, v in spec.items() if k != "usermeta"})
+        raise EstimationError(f"this estimate has no chart of {what}")
+
+
+def _with_fields(part: dict[str, Any]) -> dict[str, Any]:
+    """A specification with fields for constants that have a scale, which Altair refuses."""
+    import json
+
+    part = {**part, "encoding": dict(part["encoding"])} if "encoding" in part else dict(part)
+    for channel, entry in part.get("encoding", {}).items():
+        if isinstance(entry, dict) and "datum" in entry and ("scale" in entry or "legend" in entry):
+            constant = {"calculate": json.dumps(entry["datum"]), "as": f"constant_{channel}"}
+            part["transform"] = [*part.get("transform", ()), constant]
+            field = {"field": constant["as"], "type": "nominal"}
+            part["encoding"][channel] = {k: v for k, v in entry.items() if k != "datum"} | field
+    if "layer" in part:
+        part["layer"] = [_with_fields(layer) for layer in part["layer"]]
+    return part
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Read a model file, as `save`, `punoise run` or `transform --model-out` write it.
+
+    A file without alpha and beta, as of `transform`, gets them by the default method.
+    """
+    from . import pipeline
+    from .scale.engine import Engine
+    from .score.model import load_model
+    from .tables.files import read_bytes
+
+    name = os.fspath(path)
+    with _as_in_python():
+        stored = load_model(name, read_bytes(name))
+        scored, engine = pipeline.stored_scores(stored), Engine()
+        prior = pipeline.prior_of_model(stored, name, engine)
+        posteriors = pipeline.posteriors(scored, prior, pipeline.Wanted(), engine)
+    return Model(prior, stored, posteriors)
 
 
 def estimate(
-    labeled: TableLike,
-    unlabeled: TableLike,
+    labeled: TableLike | None = None,
+    unlabeled: TableLike | None = None,
     *,
     negatives: TableLike | None = None,
-    labeled_are: Literal["positives", "negatives"] = "positives",
-    features: Sequence[str] = (),
-    drop_columns: Sequence[str] = (),
+    table: TableLike | None = None,
+    label_column: str | None = None,
+    labeled_value: Sequence[str] = (),
+    negative_value: Sequence[str] = (),
+    unlabeled_value: Sequence[str] = (),
+    ignore_value: Sequence[str] = (),
+    labeled_are: Literal["positives", "negatives"] | None = None,
+    input_format: str | None = None,
+    delimiter: str | None = None,
+    decimal: Literal[".", ","] | None = None,
+    sheet: str | None = None,
+    id_column: Sequence[str] = (),
     keep_columns: Sequence[str] = (),
     group_column: str | None = None,
     by: str | None = None,
+    features: Sequence[str] = (),
+    drop_columns: Sequence[str] = (),
+    na: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    spectrum_columns: Sequence[str] = (),
+    peptide_column: str | None = None,
+    protein_column: str | None = None,
+    transform: bool | None = None,
     score_column: str | None = None,
     lower_is_positive: bool = False,
     missing_score: Literal["stop", "skip"] | None = None,
-    transform: bool | None = None,
-    na: Sequence[str] = (),
-    categorical: Sequence[str] = (),
     classifier: str | None = None,
     max_train_rows: int | None = None,
     count_overlap: bool = False,
     method: str | None = None,
+    alpha: float | None = None,
     beta: float | None = None,
     purity: float | None = None,
     alpha_between: tuple[float, float] | None = None,
     beta_between: tuple[float, float] | None = None,
+    evidence: str | None = None,
+    target_alpha: float | None = None,
+    bounds: bool = False,
+    fdr: float | None = None,
     sample: str | None = None,
     seed: int = 0,
     threads: int = 1,
 ) -> Estimated:
-    """Estimate alpha, beta and posteriors from a table of labeled and one of unlabeled rows.
+    """Estimate alpha, beta and posteriors from labeled and unlabeled rows.
 
-    A third table may hold known negatives. With `by`, a column that names groups of rows, each
-    group has its own alpha. The options are those of `punoise run`, and so are the numbers.
+    Every option is that of `punoise run` (`punoise help run` explains them), and so are the
+    numbers. The most important ones are listed here.
 
-    Returns
-    -------
-    Estimated
+    Parameters
+    ----------
+    labeled, unlabeled
+        The rows: data frames of pandas, polars, PyArrow or DuckDB, series of scores, numpy arrays
+        (two-dimensional for features, one-dimensional for scores) or file names. Some labels may
+        be wrong; columns are matched by name.
+    negatives
+        A third table, of known negatives.
+    table, label_column
+        One table of all rows instead, and its column that marks labeled rows.
+    score_column
+        A column to use as the score; by default a score is learned from all columns.
+    group_column
+        Rows of one group, such as a gene, are never split between training and scoring.
+    by
+        A column that names groups of rows, each with its own alpha.
+    purity
+        The least fraction of positives among the unlabeled rows that score like the top fifth of
+        the labeled ones, if that can be judged.
+    alpha, beta
+        Known fractions, which are then not estimated.
+    evidence
+        "acmg", or a file with levels of evidence.
+    bounds, fdr
+        Add 95% bounds on the posterior, and a column `call` at this false discovery rate.
 
     Raises
     ------
+    errors.UsageError
+        If options cannot have these values, or not together.
     errors.InputError
         If a table cannot be used.
     errors.EstimationError
         If the tables give no estimate.
     """
-    options = {name: value for name, value in locals().items() if value is not None}
-    from threadpoolctl import threadpool_limits
+    values = dict(locals())
+    import tempfile
 
     from . import pipeline
-    from .errors import python_spelling
+    from .options import check_together, check_values, passed
     from .scale.engine import Engine
 
-    with python_spelling(), threadpool_limits(1, user_api="blas"):
-        _check(options)
-        tables = {"labeled": labeled, "negatives": negatives, "unlabeled": unlabeled}
-        tables = {name: table for name, table in tables.items() if table is not None}
-        _check_columns(tables, drop_columns, keep_columns)
-        used = {*features, score_column, group_column, by}
-        unused = {*drop_columns, *keep_columns} - used
-        opened = {name: _open(name, table, unused) for name, table in tables.items()}
-        inputs = _pick(
-            pipeline.Inputs, {**options, **opened, "drop_columns": (), "keep_columns": ()}
+    with _as_in_python(), tempfile.TemporaryDirectory(prefix="punoise-") as folder:
+        known = option_definitions()
+        options = passed(known, values)
+        check_values(known, options, pipeline.registered)
+        check_together(known, options)
+        opened = _opened(options)
+        settings = pipeline.RunSettings(
+            inputs=_pick(pipeline.Inputs, {**options, **opened.inputs}),
+            scoring=_pick(pipeline.ScoreSettings, options),
+            prior=_pick(pipeline.PriorSettings, options),
+            wanted=_pick(pipeline.Wanted, options),
         )
-        engine = Engine(threads)
-        rows = pipeline.open_rows(inputs)
-        trained = pipeline.train(rows, _pick(pipeline.ScoreSettings, options), engine)
-        scored = pipeline.score_rows(rows, trained, engine)
-        prior = pipeline.estimate(scored, _pick(pipeline.PriorSettings, options), engine)
-        wanted = _pick(pipeline.Wanted, options)
-        posteriors = pipeline.posteriors(scored, prior, wanted, engine, bounded=True)
-        counts = posteriors.step.no_rows(rows)
-        chunks = _counted(posteriors, counts, rows, trained.scorer.score_all(rows, threads))
-        frames = dict(zip(opened, _frames(posteriors, rows, chunks), strict=True))
-    for name in frames.keys() - {"labeled"}:
-        frames[name] = frames[name].drop(columns="posterior_labeled")
-    indexed = {name: _indexed(frames[name], tables[name], keep_columns) for name in frames}
+        result = pipeline.run(settings, Engine(threads), folder)
+        return _estimated(opened, settings, result, folder)
+
+
+def option_definitions() -> dict[str, Mapping[str, Any]]:
+    """The options of `estimate`, as options.toml defines them."""
+    from .options import definitions
+
+    run, posterior = definitions("run"), definitions("posterior")
+    of_run = {name: entry for name, entry in run.items() if name not in OF_THE_PROCESS}
+    return {**of_run, **{name: posterior[name] for name in OF_POSTERIOR}}
+
+
+class _Opened(NamedTuple):
+    """The tables that the caller passed."""
+
+    inputs: dict[str, Any]  # the tables, to be read, and the options that change with them
+    arrow: dict[str, pa.Table]  # by name, those in memory
+    forms: dict[str, Form]
+
+
+def _opened(options: Mapping[str, Any]) -> _Opened:
+    """The caller's tables, without columns that are not needed."""
+    from .tables.frames import Form, to_arrow
+    from .tables.reading import table_in_memory
+
+    inputs: dict[str, Any] = {}
+    arrow: dict[str, pa.Table] = {}
+    forms: dict[str, Form] = {}
+    roles = {column for name in ROLES for column in _names(options.get(name))}
+    dropped = {*options.get("drop_columns", ())} - roles
+    found: set[str] = set()
+    for name in (*SETS, ONE_TABLE):
+        if name not in options:
+            continue
+        if _is_file(options[name]):
+            inputs[name], forms[name] = os.fspath(options[name]), Form()
+            continue
+        arrow[name], forms[name] = to_arrow(name, options[name], dropped)
+        found |= dropped & {*_column_names(options[name])}
+        inputs[name] = table_in_memory(name, arrow[name])
+    if len(arrow) == len(forms):
+        columns = options.get("drop_columns", ())
+        inputs["drop_columns"] = tuple(column for column in columns if column not in found)
+    return _Opened(inputs, arrow, forms)
+
+
+def _estimated(opened: _Opened, settings: RunSettings, result: RunResult, folder: str) -> Estimated:
+    """The result of a run, with everything that later calls need in memory."""
+    from . import pipeline
+
+    rows = result.scored.rows
+    assert rows is not None
+    inputs = replace(settings.inputs, labeled=None, unlabeled=None, negatives=None, table=None)
+    settings = replace(settings, inputs=inputs)
+    sources = _sources(opened.forms, rows)
+    typed = {name: opened.arrow.get(ONE_TABLE, opened.arrow.get(name)) for name in sources}
+    typed = {
+        name: table.take(sources[name][1]) for name, table in typed.items() if table is not None
+    }
+    with open(os.path.join(folder, "scores.parquet"), "rb") as file:
+        scores = file.read()
     return Estimated(
-        indexed["labeled"],
-        indexed["unlabeled"],
-        indexed.get("negatives"),
-        prior,
-        scored,
-        posteriors,
-        counts.listed,
+        document=result.prior,
+        stored=pipeline.stored_model(result),
+        posteriors=result.posteriors,
+        settings=settings,
+        run=replace(result, scored=replace(result.scored, rows=None, scores=None, scorer=None)),
+        scores=scores,
+        tables=_read_tables(folder, settings.inputs, typed),
+        sources=sources,
     )
+
+
+def _sources(forms: Mapping[str, Form], rows: Rows) -> dict[str, tuple[Form, IntArray]]:
+    """For each set, the form of the caller's table and the places of the rows in it."""
+    import numpy as np
+
+    from .tables.rows import LABELED, NEGATIVE
+
+    chunks = list(rows.chunks(()))
+    if ONE_TABLE not in forms:
+        sizes = [0] * len(rows.tables)
+        for chunk in chunks:
+            sizes[chunk.table] += len(chunk.sets)
+        pairs = zip(forms.items(), sizes, strict=True)
+        return {name: (form, np.arange(size)) for (name, form), size in pairs}
+    places, sets = [], []
+    for chunk in chunks:
+        numbers = chunk.first_file_row + np.arange(len(chunk.sets))
+        places.append(numbers if chunk.file_rows is None else chunk.file_rows)
+        sets.append(chunk.sets)
+    place, code = np.concatenate(places), np.concatenate(sets)
+    by_set = {"labeled": code == LABELED, "negatives": code == NEGATIVE}
+    by_set["unlabeled"] = ~(by_set["labeled"] | by_set["negatives"])
+    form = forms[ONE_TABLE]
+    chosen = {name: (form, place[here]) for name, here in by_set.items() if here.any()}
+    return {ALL: (form, place), **chosen}
+
+
+def _read_tables(folder: str, inputs: Inputs, typed: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """POSTERIOR by set, and further outputs by name.
+
+    Parameters
+    ----------
+    typed
+        Tables with the columns that are kept, as the caller has them.
+    """
+    import pyarrow.compute as pc
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    posterior = pq.read_table(os.path.join(folder, "posterior.parquet"))
+    if not inputs.id_column:
+        posterior = posterior.drop_columns("id")
+    kept = [c for c in (*inputs.keep_columns, inputs.by) if c in posterior.column_names]
+    posterior = posterior.select([c for c in posterior.column_names if c not in kept] + kept)
+    tables = {ALL: posterior} if ALL in typed or inputs.label_column is not None else {}
+    for name, word in SETS.items():
+        part = posterior.filter(pc.equal(posterior["set"], word)).drop_columns("set")
+        if name != "labeled":
+            part = part.drop_columns("posterior_labeled")
+        if part.num_rows:
+            tables[name] = part
+    for name, table in tables.items():
+        for column in kept if name in typed else ():
+            place = table.schema.get_field_index(column)
+            tables[name] = tables[name].set_column(place, column, typed[name][column])
+    for name in ("thresholds", *LEVELS):
+        file = os.path.join(folder, f"{name}.tsv")
+        if os.path.exists(file):
+            layout = pyarrow.csv.ParseOptions(delimiter="\t")
+            tables[name] = pyarrow.csv.read_csv(file, parse_options=layout)
+    return tables
 
 
 def apply(
@@ -222,7 +793,7 @@ def apply(
     *,
     add_points: Sequence[str] = (),
     na: Sequence[str] = (),
-) -> pd.DataFrame:
+) -> Frame:
     """The level of evidence of each row and its points, as `punoise apply` gives them.
 
     Parameters
@@ -238,15 +809,18 @@ def apply(
     """
     import pyarrow as pa
 
-    from .errors import InputError, python_spelling
+    from .errors import InputError
     from .evidence.apply import LevelRanges, WriteEvidence
+    from .tables.frames import to_arrow
+    from .tables.reading import table_in_memory
     from .tables.rows import Rows
 
-    with python_spelling():
+    with _as_in_python():
         ranges = LevelRanges.read(str(thresholds))
         step = WriteEvidence(ranges, score_column, tuple(add_points), tuple(na))
-        unused = _column_names(table) - {*step.columns}
-        rows = Rows.from_tables([_open("table", table, unused)], features=step.columns)
+        unused = {*_column_names(table)} - {*step.columns}
+        arrow, form = to_arrow("table", table, unused)
+        rows = Rows.from_tables([table_in_memory("table", arrow)], features=step.columns)
         batches = []
         for chunk in rows.chunks(step.columns):
             scores, columns = step.evidence(chunk)
@@ -254,106 +828,31 @@ def apply(
             batches.append(pa.RecordBatch.from_pydict(scored))
         if not batches:
             raise InputError("table: has no rows")
-    return _indexed(pa.Table.from_batches(batches).to_pandas(), table)
+    return form.native(pa.Table.from_batches(batches))
 
 
-def _pick(settings: type[Settings], options: dict[str, Any]) -> Settings:
+def _pick(settings: type[Settings], options: Mapping[str, Any]) -> Settings:
     """Settings whose fields are set by the options of the same names."""
     names = {field.name for field in fields(settings)}  # type: ignore[arg-type]
-    return settings(**{name: value for name, value in options.items() if name in names})
+    chosen = {name: value for name, value in options.items() if name in names}
+    lists = {name: tuple(value) for name, value in chosen.items() if isinstance(value, list)}
+    return settings(**{**chosen, **lists})
 
 
-def _check(options: dict[str, Any]) -> None:
-    """Stop where a choice does not exist or a number is out of range."""
-    from . import pipeline
-    from .errors import UsageError, option
-
-    choices = {
-        "labeled_are": ("positives", "negatives"),
-        "missing_score": ("stop", "skip"),
-        "method": tuple(pipeline.registered("methods")),
-        "classifier": tuple(pipeline.registered("classifiers")),
-    }
-    for name, known in choices.items():
-        if name in options and options[name] not in known:
-            raise UsageError(
-                f"{option(name)}{options[name]!r}: one of {', '.join(known)} is needed"
-            )
-    for name, (low, high) in RANGES.items():
-        if name in options and not low <= options[name] <= high:
-            raise UsageError(f"{option(name)}{options[name]}: must be from {low} to {high}")
+def _is_file(table: TableLike) -> bool:
+    return isinstance(table, (str, os.PathLike))
 
 
-def _check_columns(tables: dict[str, TableLike], drop: Sequence[str], keep: Sequence[str]) -> None:
-    """Stop where a column to drop is in no table, or one to keep not in each."""
-    from .errors import InputError
-
-    names = [_column_names(table) for table in tables.values()]
-    for column in drop:
-        if not any(column in known for known in names):
-            raise InputError(f"no table has a column {column!r} to drop")
-    for column in keep:
-        if not all(column in known for known in names):
-            raise InputError(f"not every table has a column {column!r} to keep")
+def _names(value: Any) -> tuple[str, ...]:
+    """The columns that an option names."""
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 
 
-def _column_names(table: TableLike) -> set[str]:
-    names: Iterable[str] = getattr(table, "column_names", getattr(table, "columns", ()))
-    return set(names)
+def _column_names(table: TableLike) -> list[str]:
+    return [str(name) for name in getattr(table, "column_names", getattr(table, "columns", ()))]
 
 
-def _open(name: str, table: TableLike, unused: Collection[str]) -> Table:
-    """A table in memory, without some columns, to be read as any other."""
-    import pyarrow as pa
+def _buffer(content: bytes) -> Any:
+    import io
 
-    from .errors import InputError
-    from .tables.reading import table_in_memory
-
-    try:
-        if isinstance(table, pa.Table):
-            arrow = table.select([c for c in table.column_names if c not in unused])
-        else:
-            used = [column not in unused for column in table.columns]
-            arrow = pa.Table.from_pandas(table.loc[:, used], preserve_index=False)
-    except (pa.ArrowException, TypeError, AttributeError) as error:
-        raise InputError(f"{name}: not a data frame or Arrow table ({error})") from error
-    return table_in_memory(name, arrow)
-
-
-def _counted(
-    posteriors: Posteriors,
-    counts: PosteriorRows,
-    rows: Rows,
-    scored: Iterable[tuple[Chunk, FloatArray]],
-) -> Iterator[tuple[Chunk, FloatArray]]:
-    """Scored rows, which are counted, and listed where they come first, as they pass."""
-    for chunk, scores in scored:
-        posteriors.step.count(counts, rows, chunk, scores)
-        yield chunk, scores
-
-
-def _frames(
-    posteriors: Posteriors, rows: Rows, scored: Iterable[tuple[Chunk, FloatArray]]
-) -> list[pd.DataFrame]:
-    """The columns of POSTERIOR for the rows of each table."""
-    import pyarrow as pa
-
-    names = list(posteriors.columns)
-    parts: list[list[pa.RecordBatch]] = [[] for _ in rows.tables]
-    for chunk, scores in scored:
-        arrays = [pa.array(scores, from_pandas=True), *posteriors.step.arrays(names, chunk, scores)]
-        parts[chunk.table].append(pa.RecordBatch.from_arrays(arrays, ["score", *names]))
-    return [pa.Table.from_batches(batches).to_pandas() for batches in parts]
-
-
-def _indexed(frame: pd.DataFrame, like: TableLike, keep: Sequence[str] = ()) -> pd.DataFrame:
-    """A frame with the index of the caller's table, if it has one, and columns of it."""
-    import pandas as pd
-    import pyarrow as pa
-
-    columns = list(dict.fromkeys(keep))
-    if isinstance(like, pa.Table):
-        kept = like.select(columns).to_pandas()
-    else:
-        frame, kept = frame.set_index(like.index), like[columns]
-    return pd.concat([frame, kept], axis=1) if columns else frame
+    return io.BytesIO(content)

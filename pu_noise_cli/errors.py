@@ -27,11 +27,14 @@ _IRREGULAR = {"table_format": "--format", "set_name": "--set"}
 _in_python: ContextVar[bool] = ContextVar("in_python", default=False)
 
 
-def option(name: str) -> str:
-    """How the caller spells an option: --drop-columns in a shell, drop_columns= in Python."""
+def option(name: str, *value: object) -> str:
+    """How the caller spells an option: --drop-columns in a shell, drop_columns= in Python.
+
+    With a value it is `--seed 1` or `seed=1`.
+    """
     if _in_python.get():
-        return f"{name}="
-    return _IRREGULAR.get(name) or "--" + name.replace("_", "-")
+        return f"{name}=" + "".join(map(repr, value))
+    return " ".join([_IRREGULAR.get(name) or "--" + name.replace("_", "-"), *map(str, value)])
 
 
 @contextlib.contextmanager

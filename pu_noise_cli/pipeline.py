@@ -21,9 +21,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from .audit.design import audit_command, next_steps, read_audits
 from .audit.verdicts import revise
-from .errors import EstimationError, PunoiseError, UsageError, option
+from .errors import EstimationError, InputError, PunoiseError, UsageError, option
 from .evidence.apply import LevelRanges
 from .evidence.strengths import Grading, strengths
 from .evidence.thresholds import (
@@ -40,7 +42,7 @@ from .posterior.groups import GroupPosteriors, Groups, WriteGroupPosteriors, che
 from .posterior.groups import estimate_groups as pool_groups
 from .posterior.table import Columns, WritePosteriors, bound_columns, posterior_columns
 from .prior.base import ESTIMATORS, Settings
-from .prior.document import Prior, shares_for, stated
+from .prior.document import Prior, parse_prior, shares_for, stated
 from .prior.estimation import (
     conclude,
     failed_prior,
@@ -323,6 +325,19 @@ def stored_scores(stored: StoredModel, labeled_are: str | None = None) -> Scored
     return ScoredRows(sketch, negated=negated, widening=stored.widening)
 
 
+def prior_of_model(stored: StoredModel, name: str, engine: Engine) -> Prior:
+    """Alpha and beta of the rows that a model was trained on: stored, or by the default method."""
+    if stored.sketch is None:
+        raise InputError(f"{name}: holds no scores of its training rows; use a model of 'run'")
+    if stored.prior is not None:
+        prior = parse_prior(name, stored.prior)
+    else:
+        prior = estimate(stored_scores(stored), PriorSettings(), engine)
+    if prior.alpha is None:
+        raise EstimationError(f"{name}: no estimate: {prior.reason}")
+    return prior
+
+
 def read_sketches(names: Sequence[str], labeled_are: str | None = None) -> ScoredRows:
     """Merge sketch files; the result has a sketch but no rows."""
     sketch = merge_sketch_files(names)
@@ -602,7 +617,9 @@ class RunResult:
     prior: Prior
     posteriors: Posteriors
     page: Page  # the report
-    files: Sequence[str]
+    listed: ListedRows
+    made_of: Provenance
+    files: Sequence[str] = ()
 
     @property
     def notices(self) -> tuple[Notice, ...]:
@@ -674,24 +691,39 @@ def _run(settings: RunSettings, rows: Rows, engine: Engine, stage: Stage) -> Run
     if trained.learned:
         write_columns(trained.contributions, str(folder))
     made_of = provenance(rows, trained, settings.options, settings.execution)
-    found, page = _write_posteriors(settings, scored, prior, made_of, engine, stage)
-    widening = None if found.bounds is None else found.bounds.widening
-    stored = StoredModel(trained.model, scored.sketch, widening=widening)
-    write_model(stored, str(folder / "model.punoise"))
+    result = write_posteriors(settings, scored, prior, made_of, engine, stage)
+    write_model(stored_model(result), str(folder / "model.punoise"))
     made_of.execution["seconds"] = engine.seconds
     made_of.files = digests(folder, OUTPUTS) | digests(tables_dir, MANIFESTS)
     write_json(str(folder / PROVENANCE), document(made_of))
-    return RunResult(scored, prior, found, page, ())
+    return result
 
 
-def _write_posteriors(
+def stored_model(result: RunResult) -> StoredModel:
+    """The model of a run, with everything that new rows need."""
+    assert result.scored.trained is not None
+    found = result.posteriors
+    return StoredModel(
+        result.scored.trained.model,
+        result.scored.sketch,
+        widening=None if found.bounds is None else found.bounds.widening,
+        prior=stored_prior(result.prior),
+    )
+
+
+def stored_prior(prior: Prior) -> dict[str, Any]:
+    """The prior as a model file holds it."""
+    return msgspec.structs.replace(prior, curves=None).to_json()
+
+
+def write_posteriors(
     settings: RunSettings,
     scored: ScoredRows,
     prior: Prior,
     made_of: Provenance,
     engine: Engine,
     stage: Stage,
-) -> tuple[Posteriors, Page]:
+) -> RunResult:
     """The steps after the prior, and the report."""
     folder, tables_dir = stage.path, stage.out_dir if settings.sharded else stage.path
     suffix = "/" if settings.sharded else f".{settings.table_format}"
@@ -722,7 +754,7 @@ def _write_posteriors(
         command=audit_command(f"scores{suffix}", "prior.json"),
     )
     write_text(str(folder / "report.html"), page.html())
-    return found, page
+    return RunResult(scored, prior, found, page, written.listed, made_of)
 
 
 def _publication(

@@ -28,10 +28,12 @@ PRIOR = SCORE | {"prior"}
 POSTERIOR = PRIOR | {"posterior"}
 DOMAINS = POSTERIOR | {"proteomics", "evidence", "audit"}
 PIPELINE = DOMAINS | {"report", "pipeline"}
+INTERFACE = PIPELINE | {"options"}
 MAY_IMPORT = {
     "errors": set(),
     "numerics": set(),
     "notices": {"errors"},
+    "options": {"errors"},
     "tables": TABLES,
     "scale": SCALE,
     "score": SCORE,
@@ -42,13 +44,13 @@ MAY_IMPORT = {
     "audit": POSTERIOR | {"audit"},
     "report": DOMAINS | {"report"},
     "pipeline": PIPELINE,
-    "api": PIPELINE | {"api"},
-    "cli": PIPELINE | {"api", "cli"},
+    "api": INTERFACE | {"api"},
+    "cli": INTERFACE | {"api", "cli"},
     "__init__": {"api"},
     "__main__": {"cli"},
 }
 ROOMS = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
-MAX_FILES = 82
+MAX_FILES = 84
 
 # not yet moved; these lists only shrink
 NOT_YET: set[str] = set()

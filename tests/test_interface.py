@@ -1,39 +1,339 @@
 """The Python interface gives what the commands give."""
 
+import inspect
 import json
+import pickle
+import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
+import duckdb
+import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
+from conftest import small_frames
 
 import pu_noise_cli as punoise_api
-from pu_noise_cli.errors import InputError, UsageError
+from pu_noise_cli.api import option_definitions
+from pu_noise_cli.errors import EstimationError, InputError, UsageError
+from pu_noise_cli.options import definitions
 
 NOTEBOOK = Path(__file__).parent.parent / "docs" / "notebook.py"
+PROCESS = {"out_dir", "table_format", "shards", "dask", "resume", "strict", "on_failure"}
+PROCESS |= {"quiet", "verbose"}
+FAST = {"classifier": "logistic"}
 
 
-@pytest.mark.parametrize("form", ["pandas", "arrow"])
-def test_data_frames_give_exactly_the_numbers_of_run(form, frames, tables, punoise, tmp_path):
-    punoise("run", *tables, "--out-dir", tmp_path / "out")
-    labeled, unlabeled = frames
-    labeled.index = [f"known {i}" for i in range(len(labeled))]
-    given = (
-        frames
-        if form == "pandas"
-        else [pa.Table.from_pandas(f, preserve_index=False) for f in frames]
+def as_arrow(frame: pd.DataFrame) -> pa.Table:
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+LIBRARIES = {
+    "pandas": lambda frame: frame,
+    "polars": pl.from_pandas,
+    "pyarrow": as_arrow,
+    "duckdb": lambda frame: duckdb.from_arrow(as_arrow(frame)),
+}
+
+
+def as_pandas(frame: object) -> pd.DataFrame:
+    """A frame of any library."""
+    if isinstance(frame, pd.DataFrame):
+        return frame.reset_index(drop=True)
+    if isinstance(frame, pa.Table):
+        return frame.to_pandas()
+    return frame.to_pandas() if isinstance(frame, pl.DataFrame) else frame.df()
+
+
+def assert_same_rows(ours: object, theirs: pd.DataFrame) -> None:
+    frame = as_pandas(ours)
+    assert len(frame.columns) > 4
+    pd.testing.assert_frame_equal(frame, theirs[frame.columns].reset_index(drop=True))
+
+
+def assert_results_of(found: punoise_api.Estimated, folder: Path) -> None:
+    """Everything that the interface gives is what `run` wrote."""
+    assert found.prior == json.loads((folder / "prior.json").read_text())
+    written = pd.read_parquet(folder / "posterior.parquet")
+    sets = {"labeled": found.labeled, "unlabeled": found.unlabeled, "negative": found.negatives}
+    for name, ours in sets.items():
+        if (written["set"] == name).any():
+            assert_same_rows(ours, written[written["set"] == name])
+    if found.groups is not None:
+        theirs = pd.read_parquet(folder / "groups.parquet").set_index("group")
+        ours = found.groups if isinstance(found.groups, pd.DataFrame) else None
+        ours = as_pandas(found.groups).set_index("group") if ours is None else ours
+        pd.testing.assert_frame_equal(ours, theirs)
+    assert (found.groups is None) == (not (folder / "groups.parquet").exists())
+    for name, ours in {"thresholds": found.thresholds, **found.levels}.items():
+        if ours is not None:
+            theirs = pd.read_csv(folder / f"{name}.tsv", sep="\t")
+            assert as_pandas(ours).shape == theirs.shape
+    for name, ours in (
+        ("candidates", found.candidates(10_000)),
+        ("labels_to_check", found.labels_to_check(10_000)),
+    ):
+        theirs, ours = pd.read_csv(folder / f"{name}.tsv", sep="\t"), as_pandas(ours)
+        assert ours["score"].tolist() == pytest.approx(theirs["score"].tolist())
+
+
+# ---- The same numbers, for every option and every kind of table
+
+# columns of the tables beside the features a, b, c
+FURTHER = ("name", "gene", "note", "known")
+RULE = [{"name": "yes", "lr": 2.0, "points": 1}]
+CASES: dict[str, dict[str, object]] = {
+    "labeled": {},
+    "unlabeled": {"seed": 1},
+    "negatives": {"negatives": True},
+    "table": {"table": True, "label_column": "known", "labeled_value": ["P"]},
+    "label_column": {"table": True, "label_column": "known", "labeled_value": ["P"]},
+    "labeled_value": {"table": True, "label_column": "known", "labeled_value": ["P"], "seed": 2},
+    "negative_value": {
+        "table": True,
+        "label_column": "known",
+        "labeled_value": ["P"],
+        "negative_value": ["B"],
+        "unlabeled_value": ["U"],
+        "ignore_value": ["V"],
+    },
+    "unlabeled_value": {
+        "table": True,
+        "label_column": "known",
+        "labeled_value": ["P"],
+        "unlabeled_value": ["U"],
+        "ignore_value": ["*"],
+    },
+    "ignore_value": {
+        "table": True,
+        "label_column": "known",
+        "labeled_value": ["P"],
+        "unlabeled_value": ["*"],
+        "ignore_value": ["V", "B"],
+    },
+    "labeled_are": {"labeled_are": "negatives"},
+    "id_column": {"id_column": ["name"]},
+    "keep_columns": {"keep_columns": ["note", "gene"]},
+    "group_column": {"group_column": "gene"},
+    "by": {"by": "gene"},
+    "features": {"features": ["a", "b"]},
+    "drop_columns": {"drop_columns": ["a", "name", "gene", "note", "known"]},
+    "na": {"na": ["2"], "features": ["a", "b", "kind"]},
+    "categorical": {"categorical": ["kind"]},
+    "transform": {"transform": True, "features": ["a"]},
+    "score_column": {"score_column": "a"},
+    "lower_is_positive": {"score_column": "minus_a", "lower_is_positive": True},
+    "missing_score": {"score_column": "gaps", "missing_score": "skip"},
+    "classifier": {"classifier": "logistic", "seed": 3},
+    "max_train_rows": {"max_train_rows": 300},
+    "count_overlap": {"count_overlap": True},
+    "method": {"method": "msgmm"},
+    "alpha": {"alpha": 0.25, "beta": 0.9},
+    "beta": {"beta": 0.95},
+    "purity": {"purity": 0.5},
+    "alpha_between": {"alpha_between": (0.1, 0.3)},
+    "beta_between": {"beta_between": (0.8, 0.95)},
+    "evidence": {"score_column": "a", "evidence": "acmg"},
+    "target_alpha": {"target_alpha": 0.05},
+    "sample": {"sample": "liver"},
+    "seed": {"seed": 11, "method": "alphamax"},
+    "threads": {"threads": 2},
+}
+OF_FILES = {"input_format", "delimiter", "decimal", "sheet"}
+OF_MATCHES = {"spectrum_columns", "peptide_column", "protein_column"}
+
+
+@pytest.fixture
+def wide(frames):
+    """The small tables with columns for every option, and known negatives."""
+    rng = np.random.default_rng(3)
+
+    def widened(frame: pd.DataFrame, prefix: str, known: str) -> pd.DataFrame:
+        n = len(frame)
+        gaps = frame["a"].where(rng.random(n) > 0.1)
+        return frame.assign(
+            name=[f"{prefix}{i}" for i in range(n)],
+            gene=[f"g{i}" for i in rng.integers(0, 12, n)],
+            note="n",
+            known=rng.choice([known, known, "V"], n) if known == "U" else known,
+            kind=rng.integers(0, 3, n),
+            minus_a=-frame["a"],
+            gaps=gaps,
+        )
+
+    negatives = pd.DataFrame(rng.normal(size=(60, 3)).round(6), columns=["a", "b", "c"])
+    return {
+        "labeled": widened(frames[0], "l", "P"),
+        "negatives": widened(negatives, "n", "B"),
+        "unlabeled": widened(frames[1], "u", "U"),
+    }
+
+
+def shell_words(options: dict[str, object]) -> list[str]:
+    """Options as the command line takes them."""
+    words: list[str] = []
+    for name, value in options.items():
+        flag = "--" + name.replace("_", "-")
+        if name == "na":
+            words += [word for text in value for word in (flag, text)]
+        elif value is False and name == "transform":
+            words.append("--no-transform")
+        elif isinstance(value, bool):
+            words += [flag] if value else []
+        elif isinstance(value, tuple):
+            words += [flag, *map(str, value)]
+        else:
+            words += [flag, ",".join(value) if isinstance(value, list) else str(value)]
+    return words
+
+
+def test_every_option_of_run_is_one_of_the_interface():
+    names = {*inspect.signature(punoise_api.estimate).parameters}
+    assert names == {*option_definitions()} == {*definitions("run")} - PROCESS | {"bounds", "fdr"}
+    assert names - {"bounds", "fdr"} == {*CASES} | OF_FILES | OF_MATCHES
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_option_gives_the_numbers_of_run(name, wide, punoise, tmp_path):
+    options = dict(CASES[name])
+    sets = [n for n in wide if n != "negatives" or options.pop("negatives", None)]
+    texts = [value if isinstance(value, list) else [value] for value in options.values()]
+    used = {column for value in texts for column in value}
+    if not {"score_column", "features"} & options.keys():
+        unused = [c for c in (*FURTHER, "kind", "minus_a", "gaps") if c not in used]
+        options.setdefault("drop_columns", unused)
+        if "kind" not in used and name == "drop_columns":
+            options["drop_columns"] = [*options["drop_columns"], "kind", "minus_a", "gaps"]
+    if "score_column" not in options:
+        options.setdefault("classifier", "logistic")
+    tables = {n: wide[n] for n in sets}
+    if options.pop("table", None):
+        tables = {
+            "table": pd.concat(wide.values(), ignore_index=True).sample(frac=1, random_state=1)
+        }
+        tables["table"] = tables["table"].reset_index(drop=True)
+    files = {n: tmp_path / f"{n}.csv" for n in tables}
+    for n, frame in tables.items():
+        frame.to_csv(files[n], index=False)
+    words = shell_words({**{n: str(file) for n, file in files.items()}, **options})
+    punoise("run", *words, "--out-dir", tmp_path / "out")
+    library = ("pandas", "polars", "pyarrow")[[*CASES].index(name) % 3]
+    given = {n: LIBRARIES[library](frame) for n, frame in tables.items()}
+    assert_results_of(punoise_api.estimate(**given, **options), tmp_path / "out")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_frames_of_any_library_come_back_as_they_went_in(
+    library, frames, tables, punoise, tmp_path
+):
+    punoise("run", *tables, "--classifier", "logistic", "--out-dir", tmp_path / "out")
+    given = [LIBRARIES[library](frame) for frame in frames]
+    found = punoise_api.estimate(*given, **FAST)
+    assert_results_of(found, tmp_path / "out")
+    for frame in (found.labeled, found.candidates(3), found.score(given[1]), found.columns()):
+        assert type(frame) is type(given[0])
+    again = pickle.loads(pickle.dumps(found))
+    assert as_pandas(again.unlabeled).equals(as_pandas(found.unlabeled))
+
+
+def test_arrays_and_series_give_the_numbers_of_run(frames, tables, punoise, tmp_path):
+    renamed = [frame.set_axis(["x0", "x1", "x2"], axis=1) for frame in frames]
+    words = []
+    for frame, name in zip(renamed, ("labeled", "unlabeled"), strict=True):
+        frame.to_csv(tmp_path / f"{name}_x.csv", index=False)
+        words += [f"--{name}", tmp_path / f"{name}_x.csv"]
+    punoise("run", *words, "--classifier", "logistic", "--out-dir", tmp_path / "x")
+    assert_results_of(
+        punoise_api.estimate(*(frame.to_numpy() for frame in frames), **FAST), tmp_path / "x"
     )
-    found = punoise_api.estimate(*given)
-    assert found.prior == json.loads((tmp_path / "out" / "prior.json").read_text())
-    assert (found.alpha, list(found.alpha_ci)) == (found.prior["alpha"], found.prior["alpha_ci"])
-    written = pd.read_parquet(tmp_path / "out" / "posterior.parquet")
-    for ours, name in ((found.labeled, "labeled"), (found.unlabeled, "unlabeled")):
-        theirs = written[written["set"] == name].reset_index(drop=True)
-        pd.testing.assert_frame_equal(ours.reset_index(drop=True), theirs[ours.columns])
-    if form == "pandas":
-        assert found.labeled.index.equals(labeled.index)
-        assert found.unlabeled.index.equals(unlabeled.index)
+    punoise("run", *tables, "--score-column", "a", "--out-dir", tmp_path / "a")
+    prior = json.loads((tmp_path / "a" / "prior.json").read_text())
+    kinds = (np.asarray, lambda s: s, list, lambda s: pl.from_pandas(s), lambda s: s.to_frame("b"))
+    for kind in kinds:
+        found = punoise_api.estimate(*(kind(frame["a"]) for frame in frames))
+        assert found.prior == prior
+        new = kind(frames[1]["a"])
+        assert np.asarray(found.score(new)["score"]).tolist() == frames[1]["a"].tolist()
+
+
+def test_files_give_the_numbers_of_run(frames, punoise, tmp_path):
+    for frame, name in zip(frames, ("l", "u"), strict=True):
+        frame.to_csv(tmp_path / f"{name}.data", index=False, sep="|", decimal=",")
+        frame.to_excel(tmp_path / f"{name}.xlsx", index=False, sheet_name="S")
+    for options, end in (
+        ({"input_format": "csv", "delimiter": "|", "decimal": ","}, "data"),
+        ({"sheet": "S"}, "xlsx"),
+    ):
+        given = {"labeled": tmp_path / f"l.{end}", "unlabeled": str(tmp_path / f"u.{end}")}
+        words = shell_words({**given, **options, **FAST})
+        punoise("run", *words, "--out-dir", tmp_path / end)
+        found = punoise_api.estimate(**given, **options, **FAST)
+        assert_results_of(found, tmp_path / end)
+
+
+def test_matches_give_the_numbers_of_run(punoise, tmp_path):
+    rng = np.random.default_rng(5)
+    n = 1500
+    true = rng.random(n) < 0.4
+    decoy = ~true & (rng.random(n) < 0.5)
+    matches = pd.DataFrame(
+        {
+            "decoy": decoy.astype(int),
+            "scan": rng.integers(0, 1200, n),
+            "peptide": [f"P{d}{i}" for d, i in zip(decoy, rng.integers(0, 300, n), strict=True)],
+            "protein": [f"Q{d}{i}" for d, i in zip(decoy, rng.integers(0, 90, n), strict=True)],
+            "x": (rng.normal(size=n) + 3 * true).round(6),
+            "y": (rng.normal(size=n) + true).round(6),
+        }
+    )
+    matches.to_csv(tmp_path / "m.csv", index=False)
+    options = {
+        "label_column": "decoy",
+        "labeled_are": "negatives",
+        "spectrum_columns": ["scan"],
+        "peptide_column": "peptide",
+        "protein_column": "protein",
+        **FAST,
+    }
+    words = shell_words({"table": str(tmp_path / "m.csv"), **options})
+    punoise("run", *words, "--out-dir", tmp_path / "out")
+    found = punoise_api.estimate(table=matches, **options)
+    assert {*found.levels} == {"psms", "peptides", "proteins"}
+    assert_results_of(found, tmp_path / "out")
+
+
+def test_bounds_and_calls_are_those_of_posterior(frames, results, punoise, tmp_path):
+    files = ("--scores", results / "scores.parquet", "--prior", results / "prior.json")
+    punoise("posterior", *files, "--bounds", "--fdr", "0.2", "--out", tmp_path / "p.parquet")
+    written = pd.read_parquet(tmp_path / "p.parquet")
+    found = punoise_api.estimate(*frames, bounds=True, fdr=0.2, **FAST)
+    assert {"posterior_low", "call"} < {*found.unlabeled}
+    assert_same_rows(found.unlabeled, written[written["set"] == "unlabeled"])
+
+
+def test_one_table_comes_back_in_its_order_with_its_index(frames):
+    table = pd.concat([f.assign(s=i) for i, f in enumerate(reversed(frames))])
+    table["s"] = table["s"].map({0: "no", 1: "yes"}).where(table["a"] < 2.5, "odd")
+    table = table.sample(frac=1, random_state=0).set_axis([f"r{i}" for i in range(len(table))])
+    options = {"labeled_value": ["yes"], "unlabeled_value": ["no"], "ignore_value": ["odd"]}
+    found = punoise_api.estimate(table=table, label_column="s", **options, **FAST)
+    kept = table[table["s"] != "odd"]
+    assert 0 < len(kept) < len(table)
+    assert found.rows.index.equals(kept.index)
+    assert found.labeled.index.equals(table.index[table["s"] == "yes"])
+    assert (found.rows.loc[found.unlabeled.index, "set"] == "unlabeled").all()
+    best = found.candidates(5)
+    assert (found.unlabeled.loc[best.index, "posterior"] == best["posterior"]).all()
+    places = found.unlabeled["posterior"].nlargest(5)
+    assert sorted(places) == sorted(best["posterior"])
+    ordered = punoise_api.estimate(
+        table=pl.from_pandas(table), label_column="s", **options, **FAST
+    ).candidates(5)
+    assert [table.index[i] for i in ordered["row"]] == [*best.index]
 
 
 def test_new_rows_are_scored_as_the_command_scores_them(frames, tables, punoise, tmp_path):
@@ -56,8 +356,20 @@ def test_a_score_column_and_errors_are_those_of_the_commands(frames):
         punoise_api.estimate(labeled, unlabeled.drop(columns="b"))
     with pytest.raises(InputError, match="at least 20"):
         punoise_api.estimate(labeled.head(3), unlabeled)
-    with pytest.raises(UsageError, match="group_column"):
-        punoise_api.estimate(labeled, unlabeled, score_column="a", group_column="b")
+    with pytest.raises(UsageError, match="classifier="):
+        punoise_api.estimate(labeled, unlabeled, score_column="a", classifier="logistic")
+    with pytest.raises(UsageError, match="purity='high': a number is needed"):
+        punoise_api.estimate(labeled, unlabeled, purity="high")
+    with pytest.raises(UsageError, match=r"features=.*needed"):
+        punoise_api.estimate(labeled, unlabeled, features="a")
+    with pytest.raises(UsageError, match="alpha= cannot be used with purity="):
+        punoise_api.estimate(labeled, unlabeled, alpha=0.2, purity=0.3)
+    with pytest.raises(UsageError, match="give labeled= and unlabeled="):
+        punoise_api.estimate(labeled)
+    with pytest.raises(InputError, match="not a data frame"):
+        punoise_api.estimate(labeled, {"a": [1]})
+    with pytest.raises(InputError, match="'a' has struct<> values"):
+        punoise_api.estimate(labeled, unlabeled.assign(a=[{}] * len(unlabeled)))
 
 
 @pytest.mark.parametrize("form", ["pandas", "arrow"])
@@ -75,12 +387,13 @@ def test_columns_go_through_whatever_they_hold(form, frames):
     keep = {"keep_columns": ["CHROM"], "drop_columns": ["note"]}
     found = punoise_api.estimate(*given, classifier="logistic", **keep)
     assert found.alpha == plain.alpha
-    assert [*map(str, found.unlabeled["CHROM"][:4])] == ["X", "1", "2", "X"]
-    assert [*found.labeled] == [*plain.labeled, "CHROM"]
+    chromosomes = as_pandas(found.unlabeled)["CHROM"]
+    assert [*map(str, chromosomes[:4])] == ["X", "1", "2", "X"]
+    assert [*as_pandas(found.labeled)] == [*plain.labeled, "CHROM"]
     assert len(found.score(given[1])) == len(frames[1])
-    with pytest.raises(InputError, match="'none' to keep"):
+    with pytest.raises(InputError, match="'none'"):
         punoise_api.estimate(*given, keep_columns=["none"])
-    with pytest.raises(InputError, match="'none' to drop"):
+    with pytest.raises(InputError, match="'none'"):
         punoise_api.estimate(*given, drop_columns=["none"])
 
 
@@ -145,22 +458,80 @@ def test_the_notebook_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "report.html").exists()
 
 
-def test_a_report_holds_blas_at_one_thread(frames, tmp_path, monkeypatch):
-    from threadpoolctl import threadpool_info, threadpool_limits
+# ---- The result
 
-    from pu_noise_cli import pipeline
 
-    found = punoise_api.estimate(*frames, classifier="logistic")
-    threads, real = [], pipeline.sample_report
+@pytest.fixture(scope="module")
+def found() -> punoise_api.Estimated:
+    return punoise_api.estimate(*small_frames(), **FAST)
 
-    def noting(*args):
-        threads.extend(
-            pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"
-        )
-        return real(*args)
 
-    monkeypatch.setattr(pipeline, "sample_report", noting)
-    with threadpool_limits(2, user_api="blas"):
-        found.report(tmp_path / "report.html")
-    assert threads
-    assert set(threads) == {1}
+def test_a_result_is_short_to_look_at(found):
+    assert re.fullmatch(
+        r"Estimated\(alpha=0\.\d{4} \[.*\], beta=.*, labeled=150, unlabeled=400, warnings=\d+\)",
+        repr(found),
+    )
+    shown = found._repr_html_()
+    assert "<svg" in shown
+    assert "Assumed:" in shown
+    assert len(shown) < 20_000
+    assert json.loads(found.to_json()) == found.prior
+
+
+def test_a_model_is_saved_without_pickle_and_scores_alike(found, frames, punoise, tmp_path):
+    found.save(tmp_path / "m.punoise")
+    model = punoise_api.load(tmp_path / "m.punoise")
+    assert (model.alpha, model.beta_ci) == (found.alpha, found.beta_ci)
+    pd.testing.assert_frame_equal(model.score(frames[1]), found.score(frames[1]))
+    frames[1].to_csv(tmp_path / "u.csv", index=False)
+    fast = ("--classifier", "logistic", "--out", tmp_path / "t.tsv")
+    frames[0].to_csv(tmp_path / "l.csv", index=False)
+    tables = ("--labeled", tmp_path / "l.csv", "--unlabeled", tmp_path / "u.csv")
+    punoise("transform", *tables, *fast, "--model-out", tmp_path / "t.punoise")
+    assert punoise_api.load(tmp_path / "t.punoise").alpha == found.alpha
+    assert repr(model).startswith("Model(alpha=")
+
+
+def test_verdicts_of_an_audit_are_heeded_as_by_the_commands(frames, results, punoise, tmp_path):
+    found = punoise_api.estimate(*frames, **FAST, keep_columns=["a"], features=["a", "b", "c"])
+    audit = found.audit(60, 20, seed=4)
+    scores = ("--scores", results / "scores.parquet")
+    draw = ("--rows", 60, "--labeled-rows", 20, "--seed", 4, "--out", tmp_path / "audit.tsv")
+    punoise("audit", *scores, "--prior", results / "prior.json", *draw)
+    drawn = pd.read_csv(tmp_path / "audit.tsv", sep="\t", keep_default_na=False)
+    assert drawn["row"].tolist() == audit["row"].tolist()
+    assert "a" in audit
+    verdicts = np.where(audit["posterior"] > 0.6, "yes", "no")
+    audit["verdict"] = drawn["verdict"] = verdicts
+    drawn.to_csv(tmp_path / "audit.tsv", sep="\t", index=False)
+    files = (*scores, "--verdicts", tmp_path / "audit.tsv", "--out", tmp_path / "v.json")
+    punoise("estimate-prior", *files)
+    revised = found.with_verdicts(audit)
+    theirs = json.loads((tmp_path / "v.json").read_text())
+    assert revised.prior["alpha_ci"] == theirs["alpha_ci"] != found.prior["alpha_ci"]
+    assert revised.prior["n_verdicts"] == 80
+    assert revised.unlabeled["posterior"].mean() == pytest.approx(revised.alpha, abs=0.02)
+    top = found.audit(10, top=True)
+    assert {*top["stratum"]} == {"top"}
+    with pytest.raises(UsageError, match="give one above 0"):
+        found.audit(0)
+
+
+def test_charts_are_those_of_the_report(found):
+    for chart in (found.plot.scores(), found.plot.posterior(), found.plot.sensitivity()):
+        assert chart.to_dict()["datasets"]["rows"]
+    stated = punoise_api.estimate(*small_frames(), alpha=0.3, beta=0.9, **FAST)
+    with pytest.raises(EstimationError, match="no chart of an assumed purity"):
+        stated.plot.sensitivity()
+
+
+def test_the_commands_load_no_library_of_frames(tables, tmp_path):
+    """Nor scikit-learn, on the common path."""
+    words = ["run", *tables, "--out-dir", str(tmp_path / "o"), "-q"]
+    code = (
+        "import sys; from pu_noise_cli.cli.process import cli\n"
+        f"cli.main({words!r}, standalone_mode=False)\n"
+        "print({'pandas', 'narwhals', 'polars', 'sklearn'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -7,17 +7,17 @@ import functools
 import math
 import os
 import sys
-import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import fields
-from importlib import resources
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from ..errors import UsageError, option
+from ..options import Definition, Limits, check_together, definitions, limits, options_document
+from ..options import passed as passed_options
 from .help import HEADINGS, Command
 from .process import Console
 
@@ -26,30 +26,7 @@ if TYPE_CHECKING:
     from ..tables.rows import Rows
 
 KIND_HEADINGS = {"file": "Input", "files": "Input", "output": "Output", "names": "Columns"}
-Definition = Mapping[str, Any]  # an option's entry in options.toml
 Settings = TypeVar("Settings")
-
-
-@functools.cache
-def _document() -> dict[str, Any]:
-    file = resources.files(__package__).joinpath("options.toml")
-    return tomllib.loads(file.read_text(encoding="utf-8"))
-
-
-def _expanded(names: Iterable[str]) -> Iterator[str]:
-    """Names of options, groups replaced by their members."""
-    groups = _document()["groups"]
-    for name in names:
-        yield from groups.get(name.removeprefix("@"), name).split()
-
-
-def definitions(command: str) -> dict[str, Definition]:
-    """The options of a command by name, as options.toml defines them for it."""
-    document = _document()
-    own = document.get(command, {})
-    names = _expanded([*document["commands"][command].split(), "general"])
-    merged = {name: {**document["options"].get(name, {}), **own.get(name, {})} for name in names}
-    return {name: entry for name, entry in merged.items() if not entry.get("remove")}
 
 
 # ---- Kinds of values
@@ -125,7 +102,8 @@ def _cores() -> int:
 
 def _value_type(entry: Definition) -> dict[str, Any]:
     """Click's settings for the values of an option."""
-    kind, low, high = entry.get("kind", "text"), entry.get("min"), entry.get("max")
+    kind, range_ = entry.get("kind", "text"), limits(entry) or Limits(None, None)
+    low, high, is_open = range_
     if "choices" in entry:
         choices = entry["choices"]
         is_list = isinstance(choices, list)
@@ -140,13 +118,12 @@ def _value_type(entry: Definition) -> dict[str, Any]:
         "output": {"type": FileName()},
         "argument": {"type": FileName(), "nargs": -1},
         "names": {"type": NameList(), "multiple": True, "metavar": "A,B,..."},
-        "fraction": {"type": Finite(0, 1)},
-        "open-fraction": {"type": Finite(0, 1, min_open=True, max_open=True)},
-        "range": {"type": Finite(0, 1), "nargs": 2, "metavar": "LOW HIGH"},
-        "number": {"type": Finite(low, high)},
-        "numbers": {"type": Finite(), "multiple": True},
-        "integer": {"type": WholeNumber(low, high), "metavar": "N"},
+        "range": {"type": Finite(low, high), "nargs": 2, "metavar": "LOW HIGH"},
+        "numbers": {"type": Finite(low, high), "multiple": True},
+        "integer": {"type": WholeNumber(entry.get("min"), entry.get("max")), "metavar": "N"},
     }
+    for name in ("fraction", "open-fraction", "number"):
+        kinds[name] = {"type": Finite(low, high, min_open=is_open, max_open=is_open)}
     return kinds[kind]
 
 
@@ -214,12 +191,7 @@ class Options:
     def _passed(self) -> dict[str, Any]:
         """The options that have a value; a flag has one only if it is set."""
 
-        def has_value(name: str, value: Any) -> bool:
-            if value is False:
-                return self.definitions[name].get("kind") != "flag"
-            return value is not None and value != ()
-
-        return {name: value for name, value in self.values.items() if has_value(name, value)}
+        return passed_options(self.definitions, self.values)
 
     def recorded(self, affects_results: bool) -> dict[str, Any]:
         """The options passed that results depend on, or the others, for the provenance."""
@@ -261,20 +233,7 @@ class Options:
 
     def check(self) -> None:
         """Stop where an option lacks another one that it needs, or meets one that it excludes."""
-        passed = self._passed()
-
-        def is_passed(name: str) -> bool:
-            name, _, wanted = name.partition("=")
-            return name in passed and (not wanted or str(passed[name]) == wanted)
-
-        for name in passed:
-            entry = self.definitions[name]
-            hint = f": {entry['hint']}" if "hint" in entry else ""
-            for other in filter(is_passed, _expanded(entry.get("excludes", ()))):
-                raise UsageError(f"{_spelled(name)} cannot be used with {_spelled(other)}{hint}")
-            needs = entry.get("needs", ())
-            if needs and not any(map(is_passed, needs)):
-                raise UsageError(f"{_spelled(name)} needs {' or '.join(map(_spelled, needs))}")
+        check_together(self.definitions, self._passed())
 
     def check_table_out(self, rows: Rows) -> None:
         """Stop, before any work is done, where --out cannot be a table or shards of the rows."""
@@ -299,11 +258,6 @@ class Options:
             check_finished(name)
 
 
-def _spelled(name: str) -> str:
-    name, _, value = name.partition("=")
-    return option(name) + (f" {value}" if value and value != "True" else "")
-
-
 # ---- Commands
 
 
@@ -325,7 +279,7 @@ def command(name: str) -> Callable[[Callable[[Options, Console], None]], click.C
                     console.say(f"wrote  {file}")
 
         parameters = [_parameter(n, entry) for n, entry in definitions(name).items()]
-        short = _document()["short"].get(name, "").split()
+        short = options_document()["short"].get(name, "").split()
         return Command(name, callback=call, params=parameters, help=function.__doc__, short=short)
 
     return decorate

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Annotated, BinaryIO, Self
+from typing import Annotated, Any, BinaryIO, Self
 
 import msgspec
 import numpy as np
@@ -402,6 +402,7 @@ class StoredModel:
     sketch: Sketch | None = None  # of the honest scores, which calibrate scores of new rows
     scorer: HonestScorer | None = None  # for the tables it was trained on
     widening: FloatArray | None = None  # by which groups widen bounds, for each cell of the sketch
+    prior: dict[str, Any] | None = None  # PRIOR.json of the sketch
 
     def skipping(self, missing_score: str | None) -> StoredModel:
         """The same with rows without a score skipped ("skip") or not; None changes nothing."""
@@ -442,6 +443,7 @@ class ModelHeader(msgspec.Struct, frozen=True):
     encoding: Encoding
     sketch: SketchHeader | None = None
     scorer: ScorerHeader | None = None
+    prior: dict[str, Any] | None = None
 
 
 def save_model(stored: StoredModel, file: BinaryIO) -> None:
@@ -475,6 +477,7 @@ def save_model(stored: StoredModel, file: BinaryIO) -> None:
         encoding=model.encoding,
         sketch=None if sketch is None else sketch_header(sketch),
         scorer=scorer_header,
+        prior=stored.prior,
     )
     write_archive(file, FORMAT, msgspec.to_builtins(header), arrays)
 
@@ -492,7 +495,7 @@ def load_model(name: str, file: BinaryIO) -> StoredModel:
             widening = _stored_widening(arrays.get("sketch.widening"), sketch)
         if header.scorer is not None:
             scorer = _scorer(header.scorer, arrays, model)
-        return StoredModel(model, sketch, scorer, widening)
+        return StoredModel(model, sketch, scorer, widening, header.prior)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise InputError(f"{name}: the model is damaged or of an unknown kind") from error
 
