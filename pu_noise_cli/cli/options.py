@@ -88,6 +88,7 @@ class RegistryChoice(click.Choice):  # type: ignore[type-arg]
 
     @functools.cached_property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        _start_arrow()
         from .. import pipeline
 
         return tuple(pipeline.registered(self.registry))
@@ -294,8 +295,8 @@ class _NoPandas:
             raise ModuleNotFoundError(name, name=name)
 
 
-def _start_arrow(threads: int) -> None:
-    """Load pyarrow, which looks for pandas once, and set its threads."""
+def _start_arrow(threads: int | None = None) -> None:
+    """Load pyarrow, which looks for pandas once, and set its threads if they are known."""
     sys.meta_path.insert(0, _NoPandas)
     try:
         import pyarrow as pa
@@ -303,4 +304,5 @@ def _start_arrow(threads: int) -> None:
         pa.array([""])
     finally:
         sys.meta_path.remove(_NoPandas)
-    pa.set_cpu_count(threads)
+    if threads is not None:
+        pa.set_cpu_count(threads)
