@@ -150,6 +150,31 @@ class Model(_Answer):
         with _as_in_python():
             return self._score(new_rows, self.posteriors, threads)
 
+    def estimate_new(
+        self, new_rows: TableLike, *, sample: str | None = None, threads: int = 1
+    ) -> NewSample:
+        """Alpha of another sample, whose classes look like those of the training rows.
+
+        Nothing is trained again: the scores of the new rows are a mixture of those of the training
+        rows, and the interval carries what is uncertain about these. Posteriors are of a population
+        with the new alpha.
+
+        Parameters
+        ----------
+        new_rows
+            Unlabeled rows, not among those the score was learned from; at least 20.
+        """
+        from . import pipeline
+        from .scale.engine import Engine
+
+        engine = Engine(threads)
+        with _as_in_python():
+            rows, _ = self._new_rows(new_rows)
+            prior = pipeline.estimate_new(self.stored, self.document, rows, engine, sample)
+            scored = pipeline.stored_scores(self.stored)
+            posteriors = pipeline.posteriors(scored, prior, pipeline.Wanted(), engine)
+            return NewSample(prior, self._score(new_rows, posteriors, threads))
+
     def _score(self, new_rows: TableLike, posteriors: Posteriors, threads: int) -> Frame:
         import pyarrow as pa
 
@@ -183,6 +208,14 @@ class Model(_Answer):
             opened = table_in_memory("new rows", arrow)
         rows = Rows.from_tables([opened], features=features, keep=kept, wanted_by="the model")
         return rows, form
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NewSample(_Answer):
+    """Alpha of a new sample, and the columns of POSTERIOR for its rows, with their index."""
+
+    document: Prior
+    rows: Frame
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -527,7 +560,7 @@ def _with_fields(part: dict[str, Any]) -> dict[str, Any]:
 def load(path: str | os.PathLike[str]) -> Model:
     """Read a model file, as `save`, `punoise run` or `transform --model-out` write it.
 
-    A file without alpha and beta, as of `transform`, gets them by the default method.
+    A file of a command holds no alpha and beta: they are estimated by the default method.
     """
     from . import pipeline
     from .scale.engine import Engine
@@ -714,7 +747,7 @@ def _estimated(opened: _Opened, settings: RunSettings, result: RunResult, folder
         scores = file.read()
     return Estimated(
         document=result.prior,
-        stored=pipeline.stored_model(result),
+        stored=replace(pipeline.stored_model(result), prior=pipeline.stored_prior(result.prior)),
         posteriors=result.posteriors,
         settings=settings,
         run=replace(result, scored=replace(result.scored, rows=None, scores=None, scorer=None)),

@@ -51,6 +51,7 @@ from .prior.estimation import (
     stated_prior,
 )
 from .prior.multivariate import feature_samples
+from .prior.shift import shifted_prior
 from .proteomics.experiment import Experiment, MatchesDocument, score_runs, summarize
 from .proteomics.groups import Grouping
 from .proteomics.levels import PSMS, WriteMatchPosteriors, calibrate_matches, roll_up, write_levels
@@ -325,19 +326,6 @@ def stored_scores(stored: StoredModel, labeled_are: str | None = None) -> Scored
     return ScoredRows(sketch, negated=negated, widening=stored.widening)
 
 
-def prior_of_model(stored: StoredModel, name: str, engine: Engine) -> Prior:
-    """Alpha and beta of the rows that a model was trained on: stored, or by the default method."""
-    if stored.sketch is None:
-        raise InputError(f"{name}: holds no scores of its training rows; use a model of 'run'")
-    if stored.prior is not None:
-        prior = parse_prior(name, stored.prior)
-    else:
-        prior = estimate(stored_scores(stored), PriorSettings(), engine)
-    if prior.alpha is None:
-        raise EstimationError(f"{name}: no estimate: {prior.reason}")
-    return prior
-
-
 def read_sketches(names: Sequence[str], labeled_are: str | None = None) -> ScoredRows:
     """Merge sketch files; the result has a sketch but no rows."""
     sketch = merge_sketch_files(names)
@@ -396,6 +384,31 @@ def estimate(
             estimation = revise(estimation, read_audits(verdicts, _scores_of(scored), sketch))
         prior = conclude(estimation, **about)
     return prior if scored.matches is None else without_consequences(prior)
+
+
+def prior_of_model(
+    stored: StoredModel, name: str, engine: Engine, settings: PriorSettings | None = None
+) -> Prior:
+    """Alpha and beta of the rows that a model was trained on: stored, or estimated from scores."""
+    if stored.sketch is None:
+        raise InputError(f"{name}: holds no scores of its training rows; use a model of 'run'")
+    if stored.prior is not None and settings is None:
+        prior = parse_prior(name, stored.prior)
+    else:
+        prior = estimate(stored_scores(stored), settings or PriorSettings(), engine)
+    if prior.alpha is None:
+        raise EstimationError(f"{name}: no estimate: {prior.reason}")
+    return prior
+
+
+def estimate_new(
+    stored: StoredModel, prior: Prior, rows: Rows, engine: Engine, sample: str | None = None
+) -> Prior:
+    """Alpha of new rows, which a model scores; the prior is that of its training rows."""
+    assert stored.sketch is not None
+    tally = engine.gather(WriteScores(stored.model), rows, "score")
+    with engine.timed("estimate"):
+        return shifted_prior(prior, stored.sketch, tally.sketch, sample)
 
 
 def _scores_of(scored: ScoredRows) -> Rows:
@@ -512,6 +525,10 @@ def posteriors(
     """
     if prior.alpha is None:
         raise EstimationError(f"no posteriors: {prior.reason}")
+    if prior.shifted_from is not None:  # the same classes, in another population
+        if wanted.target_alpha is None:
+            wanted = replace(wanted, target_alpha=prior.alpha)
+        prior = prior.shifted_from
     calibration = calibrate_scores(scored, prior)
     sketch, sign, notices = calibration.sketch, calibration.label_sign, calibration.notices
     limits = thresholds = by_group = graded = None
@@ -703,12 +720,8 @@ def stored_model(result: RunResult) -> StoredModel:
     """The model of a run, with everything that new rows need."""
     assert result.scored.trained is not None
     found = result.posteriors
-    return StoredModel(
-        result.scored.trained.model,
-        result.scored.sketch,
-        widening=None if found.bounds is None else found.bounds.widening,
-        prior=stored_prior(result.prior),
-    )
+    widening = None if found.bounds is None else found.bounds.widening
+    return StoredModel(result.scored.trained.model, result.scored.sketch, widening=widening)
 
 
 def stored_prior(prior: Prior) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from conftest import small_frames
+from conftest import small_frames, validated
 
 import pu_noise_cli as punoise_api
 from pu_noise_cli.api import option_definitions
@@ -539,3 +539,50 @@ def test_the_commands_load_no_library_of_frames(tables, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+# ---- A new sample
+
+
+def shifted(alpha: float, rows: int, seed: int) -> pd.DataFrame:
+    """Rows as those of small_frames, with another alpha."""
+    rng = np.random.default_rng(seed)
+    positive = np.arange(rows) < round(alpha * rows)
+    x = rng.normal(size=(rows, 3)) + 1.5 * positive[:, None]
+    return pd.DataFrame(x.round(6), columns=["a", "b", "c"])
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.7])
+def test_alpha_of_a_new_sample_is_that_of_the_command(alpha, found, results, punoise, tmp_path):
+    new = shifted(alpha, 800, 1)
+    sample = found.estimate_new(new.set_axis([f"n{i}" for i in range(800)]))
+    low, high = sample.alpha_ci
+    assert low < alpha < high
+    assert high - low < 0.35
+    assert abs(sample.alpha - alpha) < abs(found.alpha - alpha) / 2
+    assert sample.rows["posterior"].mean() == pytest.approx(sample.alpha, abs=0.05)
+    assert sample.rows.index[3] == "n3"
+    new.to_csv(tmp_path / "new.csv", index=False)
+    model = ("--model", results / "model.punoise")
+    files = ("--table", tmp_path / "new.csv", "--out", tmp_path / "new.json")
+    said = punoise("estimate-prior", *model, *files)
+    assert "of the 800 new rows are positive" in said.err
+    theirs = validated(json.loads((tmp_path / "new.json").read_text()))
+    assert (theirs["alpha"], theirs["alpha_ci"]) == (sample.alpha, [*sample.alpha_ci])
+    assert theirs["shifted_from"]["alpha"] == found.alpha
+    punoise("score", *model, "--table", tmp_path / "new.csv", "--out", tmp_path / "s.parquet")
+    scores = ("--scores", tmp_path / "s.parquet", "--prior", tmp_path / "new.json")
+    punoise("posterior", *scores, *model, "--out", tmp_path / "p.parquet")
+    assert_same_rows(sample.rows, pd.read_parquet(tmp_path / "p.parquet"))
+    punoise("estimate-prior", *model, *files, "--beta", "1", "--purity", "0.2")
+    assert json.loads((tmp_path / "new.json").read_text())["beta"] == 1
+    wrong = punoise("performance", "--scores", results / "scores.parquet", *scores[2:], expect=2)
+    assert "of new rows" in wrong.err
+
+
+def test_a_new_sample_of_another_kind_is_noticed(found):
+    new = shifted(0.5, 800, 2) * 0.2 + 0.9
+    assert [w.code for w in found.estimate_new(new).warnings] == ["new-rows-differ"]
+    with pytest.raises(EstimationError, match="at least 20"):
+        found.estimate_new(new.head(5))
+    assert repr(found.estimate_new(new)).startswith("NewSample(alpha=")

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from ..pipeline import ScoredRows
     from ..scale.engine import Engine
 
+ESTIMATION = ("method", "beta", "purity", "alpha_between", "beta_between")
+
 
 @command("estimate-prior")
 def estimate_prior(options: Options, console: Console) -> None:
@@ -22,6 +24,7 @@ def estimate_prior(options: Options, console: Console) -> None:
     punoise estimate-prior --labeled labeled.csv --unlabeled unlabeled.csv
     punoise estimate-prior --scores scores.tsv --verdicts audit.tsv --out prior.json
     punoise estimate-prior --scores scores.tsv --by gene --groups-out genes.tsv --out prior.json
+    punoise estimate-prior --model model.punoise --table new.csv --out new_prior.json
     """
     from .. import pipeline
     from ..tables.writing import check_table_target
@@ -33,6 +36,9 @@ def estimate_prior(options: Options, console: Console) -> None:
         raise UsageError("alpha cannot be estimated without --unlabeled")
     settings, groups = options.pick(pipeline.PriorSettings), None
     try:
+        if options.model is not None:
+            _estimate_new(options, console)
+            return
         with options.engine(console) as engine:
             scored = _read(options, engine, console)
             prior = pipeline.estimate(scored, settings, engine, options.verdicts)
@@ -59,6 +65,35 @@ def estimate_prior(options: Options, console: Console) -> None:
         console.print_groups(groups)
         console.warn(groups.notices)
     console.check_strict((*prior.notices, *(() if groups is None else groups.notices)))
+
+
+def _estimate_new(options: Options, console: Console) -> None:
+    """Alpha of new rows that a model scores."""
+    from .. import pipeline
+    from ..prior.document import percent, show_interval
+    from ..score.model import load_model
+    from ..tables.dialect import Layout
+    from ..tables.files import read_bytes
+    from ..tables.reading import open_table
+    from ..tables.rows import Rows
+
+    stored = load_model(options.model, read_bytes(options.model))
+    features = [column.name for column in stored.model.encoding.columns]
+    table = open_table(options.table, options.pick(Layout))
+    rows = Rows.from_tables([table], features=features, wanted_by="model")
+    stated = any(options.values[name] is not None for name in ESTIMATION)
+    settings = options.pick(pipeline.PriorSettings) if stated else None
+    with options.engine(console) as engine:
+        trained = pipeline.prior_of_model(stored, options.model, engine, settings)
+        prior = pipeline.estimate_new(stored, trained, rows, engine, options.sample)
+    options.write_data(prior.to_json())
+    console.warn(prior.notices)
+    for name, its in (("alpha", prior), ("before", trained)):
+        which = f"{its.n_unlabeled} new" if its is prior else "unlabeled training"
+        interval = "" if its.alpha_ci is None else f" {show_interval(its.alpha_ci)}"
+        fraction = percent(its.alpha or 0.0)
+        console.say(f"{name:<6} {fraction}{interval}  of the {which} rows are positive")
+    console.check_strict(prior.notices)
 
 
 def _read(options: Options, engine: Engine, console: Console) -> ScoredRows:

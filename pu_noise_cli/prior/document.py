@@ -166,6 +166,9 @@ class Prior(
         bounds and performance
     curves
         AlphaMax's log-likelihood by mixing proportion, in both directions
+    shifted_from
+        if alpha is that of new rows, which a trained model scored: the prior of the training rows;
+        beta and n_labeled are of their labels
     """
 
     schema: Literal["punoise.prior/1"] = SCHEMA
@@ -200,6 +203,7 @@ class Prior(
     estimates: Annotated[tuple[MethodEstimate, ...], Meta(max_length=MAX_METHODS)] = ()
     draws: tuple[Ends, ...] | None = None
     curves: dict[str, ProfileCurve] | None = None
+    shifted_from: Prior | None = None
 
     def __post_init__(self) -> None:
         check_intervals(self, "alpha_ci", "alpha_ci_sampling", "beta_ci")
@@ -309,6 +313,11 @@ def shares_for(prior: Prior, sketch: Sketch) -> tuple[Sketch, Shares, tuple[Noti
     notices
         A warning if the prior was estimated from other rows.
     """
+    if prior.shifted_from is not None:
+        raise UsageError(
+            "this prior is of new rows: use that of the training rows, with "
+            f"{option('target_alpha')} {prior.alpha}"
+        )
     if sketch.labeled_class == "negative" and prior.labeled_class == "positive":
         raise UsageError(
             "the prior takes labeled rows as positives, but in these scores they are negatives: "
