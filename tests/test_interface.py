@@ -364,7 +364,7 @@ def test_a_score_column_and_errors_are_those_of_the_commands(frames):
         punoise_api.estimate(labeled, unlabeled, features="a")
     with pytest.raises(UsageError, match="alpha= cannot be used with purity="):
         punoise_api.estimate(labeled, unlabeled, alpha=0.2, purity=0.3)
-    with pytest.raises(UsageError, match="give labeled= and unlabeled="):
+    with pytest.raises(UsageError, match="add unlabeled="):
         punoise_api.estimate(labeled)
     with pytest.raises(InputError, match="not a data frame"):
         punoise_api.estimate(labeled, {"a": [1]})
