@@ -1,5 +1,7 @@
 """Draws the plots of docs/results.md from the measurements in benchmarks/results/*.json.
 
+Also draws the two mixtures of docs/concepts.md, which need no measurements.
+
 python docs/make_plots.py            write the plots, their stamps, and the table to download
 python docs/make_plots.py --check    exit with 1 if one is out of date (needs no further package)
 
@@ -12,6 +14,7 @@ import csv
 import hashlib
 import io
 import json
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -365,6 +368,47 @@ def scale() -> Spec:
     return {"hconcat": [seconds, panel("megabytes", "memory in MB", {"domain": [0, 400]})]}
 
 
+def mixtures() -> Spec:
+    """Two Gaussian classes: both tables, and the posterior between them."""
+    grid = [i / 20 for i in range(-60, 101)]
+    shares = {"unlabeled rows (alpha 20%)": 0.2, "labeled rows (beta 95%)": 0.95}
+
+    def density(x: float, mean: float) -> float:
+        return math.exp(-((x - mean) ** 2) / 2) / math.sqrt(2 * math.pi)
+
+    def panel(title: str, share: float) -> Spec:
+        rows = [
+            {"score": x, "class": name, "density": part * density(x, mean)}
+            for x in grid
+            for name, part, mean in (("positives", share, 2.0), ("negatives", 1 - share, 0.0))
+        ]
+        colors = _legend("class", {"positives": BLUE, "negatives": GRAY})
+        y = {"field": "density", "type": "quantitative", "stack": "zero", "axis": None}
+        return {
+            "height": 80,
+            "width": WIDTH,
+            "title": {"text": title, "anchor": "start", "fontWeight": "normal", "color": INK},
+            "data": _values(rows),
+            "mark": "area",
+            "encoding": {"x": _x("score", ""), "y": y, "color": colors},
+        }
+
+    posterior = [
+        {"score": x, "posterior": 0.2 * density(x, 2) / (0.2 * density(x, 2) + 0.8 * density(x, 0))}
+        for x in grid
+    ]
+    curve = {
+        "height": 80,
+        "width": WIDTH,
+        "title": {"text": "posterior of an unlabeled row", "anchor": "start", "color": INK},
+        "data": _values(posterior),
+        "mark": {"type": "line", "color": BLUE},
+        "encoding": {"x": _x("score", "score"), "y": _x("posterior", "", ".0%")},
+    }
+    curve["title"]["fontWeight"] = "normal"
+    return {"vconcat": [*(panel(title, share) for title, share in shares.items()), curve]}
+
+
 FIGURES: dict[Callable[[], Spec], tuple[str, ...]] = {
     accuracy: ("accuracy-twelve-sets",),
     field: ("field-methods",),
@@ -375,6 +419,7 @@ FIGURES: dict[Callable[[], Spec], tuple[str, ...]] = {
     thresholds: ("thresholds",),
     psms: ("psms",),
     scale: ("scale",),
+    mixtures: (),
 }
 
 
@@ -420,7 +465,7 @@ def drawn(spec: Spec, mark: str) -> str:
         },
         "legend": {**font, "symbolStrokeWidth": 2, "labelLimit": 300, "columnPadding": 40},
     }
-    base = {} if "hconcat" in spec else {"width": WIDTH}
+    base = {} if {"hconcat", "vconcat"} & {*spec} else {"width": WIDTH}
     svg = vl_convert.vegalite_to_svg({**base, **spec, "config": config})
     svg = svg.replace(INK, "currentColor")
     style = f"@media (prefers-color-scheme: dark) {{ svg {{ color: {PAPER_DARK} }} }}"
@@ -447,6 +492,8 @@ def table() -> str:
 def stamped(page: str) -> str:
     """The page with the stamp of each plot below it."""
     for figure, names in FIGURES.items():
+        if not names:
+            continue
         image = rf"\n!\[[^\]]*\]\(assets/results/{figure.__name__}\.svg\)\n"
         pattern = rf'({image})(?:<p class="stamp">.*</p>\n)?'
         page, count = re.subn(pattern, lambda m, names=names: f"{m[1]}{stamp(names)}\n", page)
