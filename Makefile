@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo example example-nextflow test test-all field lint reference man pages results docs torture test-slurm lint-galaxy lint-nextflow check dist placeholders release-check clean
+.PHONY: demo example example-nextflow test test-all field lint reference man pages results docs torture test-slurm lint-galaxy lint-nextflow test-modules check dist placeholders release-check clean
 
 demo: $(VENV)/.punoise
 	$(BIN)/punoise simulate --out-dir demo --alpha 0.2 --beta 0.95
@@ -34,10 +34,15 @@ test-slurm: $(VENV)/.workflow  # as root; starts a one-node SLURM of its own
 	tests/slurm.sh $(BIN)/python -m pytest -m slurm
 
 lint-galaxy: $(VENV)/.planemo
-	PATH="$(abspath $(BIN)):$$PATH" $(VENV)/planemo/bin/planemo lint packaging/galaxy
+	PATH="$(abspath $(BIN)):$$PATH" $(VENV)/planemo/bin/planemo lint --skip BioToolsValid packaging/galaxy
 
 lint-nextflow: $(VENV)/.nf-core $(VENV)/.nextflow $(VENV)/.installed
 	$(BIN)/python -m pytest tests/test_nextflow.py -k nf_core
+
+MODULES = *
+test-modules: $(VENV)/.nextflow $(VENV)/.punoise  # ten minutes: the nf-test files of the Nextflow modules; MODULES=run for one
+	PATH="$(abspath $(BIN)):$$PATH" NXF_ANSI_LOG=false java -XX:TieredStopAtLevel=1 -cp '$(VENV)/nextflow/lib/*' \
+		groovy.ui.GroovyMain tests/nf_test.groovy $(BIN)/nextflow nextflow_example/modules/local/punoise/$(MODULES)/tests/main.nf.test
 
 reference: $(VENV)/.punoise  # the generated parts of docs/reference/
 	$(BIN)/python docs/make_reference.py

@@ -81,7 +81,7 @@ workflow SAMPLES {
     PUNOISE_TRANSFORM(tables)
 
     scores = PUNOISE_TRANSFORM.out.scores
-    PUNOISE_ESTIMATEPRIOR(scores.map { meta, file -> [meta, file, []] })
+    PUNOISE_ESTIMATEPRIOR(scores.map { meta, file -> [meta, file, [], []] })
     UNUSABLE(
         tables
             .join(scores, remainder: true)

@@ -35,7 +35,7 @@ workflow SHARDS {
     }
     PUNOISE_MERGESKETCHES(sketches.map { entries -> [whole, entries.collect { _meta, sketch -> sketch }] })
     sketch = PUNOISE_MERGESKETCHES.out.sketch
-    PUNOISE_ESTIMATEPRIOR(sketch.map { meta, file -> [meta, [], file] })
+    PUNOISE_ESTIMATEPRIOR(sketch.map { meta, file -> [meta, [], file, []] })
     prior = PUNOISE_ESTIMATEPRIOR.out.prior
 
     PUNOISE_POSTERIOR(

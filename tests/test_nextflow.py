@@ -84,9 +84,11 @@ def finished(shared) -> Path:
 
 def test_versions_agree():
     sources = [*MODULES.glob("*/main.nf"), *MODULES.glob("*/environment.yml"), EXAMPLE / "main.nf"]
-    assert len(sources) == 23
+    assert len(sources) == 29
     for path in sources:
-        stated = re.findall(r'(?:container "punoise:|- punoise=)([^"\s]+)', path.read_text())
+        stated = re.findall(
+            r'(?:container "punoise:|- bioconda::punoise=)([^"\s]+)', path.read_text()
+        )
         assert stated == [__version__], path
 
 
@@ -296,6 +298,7 @@ def test_nf_core_accepts_the_modules(tmp_path):
     ours = modules_folder(tmp_path / "ours", **{"tests/config/nextflow.config": ""})
     shutil.copytree(MODULES, ours / "modules" / "nf-core" / "punoise")
     tests = ("main_nf", "meta_yml", "environment_yml", "module_todos", "module_deprecations")
+    tests += ("module_tests",)
     lint = ("--hide-progress", "modules", "--no-pull", "lint", "--all", "--plain-text")
     done = subprocess.run(
         [str(NF_CORE), *lint, *(f"--key={test}" for test in tests)],
@@ -322,6 +325,21 @@ def test_nf_core_accepts_the_modules(tmp_path):
     images = re.findall(r"^punoise/\w+ (\w+)$", done.stdout, re.MULTILINE)
     assert sorted(images) == ["docker_tag"] * modules + ["singularity_tag"] * modules, done.stdout
     assert (warned, failed) == (0, 2 * modules), done.stdout
+
+
+@pytest.mark.ci
+@needs_nextflow
+@pytest.mark.parametrize("module", ["audit", "matches"])  # make test-modules: all
+def test_the_nf_tests_of_a_module_pass(module):
+    done = subprocess.run(
+        ["make", "test-modules", f"MODULES={module}"],
+        cwd=EXAMPLE.parent,
+        env=ENV,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("PASSED") == 2
 
 
 def slurm_job(folder: Path) -> int | None:

@@ -1,4 +1,4 @@
-"""What is shipped: wheel, sdist, conda recipe, containers, Galaxy wrapper, Nextflow module."""
+"""What is shipped: wheel, sdist, conda recipe, containers, Galaxy tools, Snakemake wrapper."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ import yaml
 from pu_noise_cli import __version__
 
 ROOT = Path(__file__).parent.parent
+BIN = str(Path(sys.executable).parent)
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = SETTINGS["project"]
 ON_CONDA = {"msgspec": "msgspec-python"}  # where a package has another name there
@@ -32,7 +33,8 @@ VERSIONED = {
     "packaging/recipe/meta.yaml": r'version = "(.+)"',
     "packaging/Dockerfile": r'version="(.+)"',
     "packaging/apptainer.def": r"version (.+)",
-    "packaging/galaxy/punoise.xml": r'token name="@TOOL_VERSION@">(.+)<',
+    "packaging/galaxy/macros.xml": r'token name="@TOOL_VERSION@">(.+)<',
+    "packaging/snakemake-wrapper/bio/punoise/run/environment.yaml": r"punoise =(.+)",
     "snakemake_example/environment.yaml": r"punoise =(.+)",
 }
 
@@ -80,6 +82,7 @@ def test_the_recipe_is_complete_for_a_review():
 
 def run(*command: object, folder: Path) -> str:
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    env["PATH"] = f"{BIN}:{env['PATH']}"
     done = subprocess.run(
         [str(word) for word in command], cwd=folder, env=env, capture_output=True, text=True
     )
@@ -184,10 +187,41 @@ def test_the_distributions_hold_what_is_committed_and_do_the_demo(tmp_path):
         assert done.returncode == 0, (command, done.stderr)
 
 
+PLANEMO = Path(sys.executable).parent.parent / "planemo" / "bin"
+needs_planemo = pytest.mark.skipif(not PLANEMO.exists(), reason="no planemo: make lint-galaxy")
+GALAXY = ROOT / "packaging" / "galaxy"
+
+
 @pytest.mark.ci
-def test_planemo_accepts_the_galaxy_wrapper(tmp_path):
-    own = Path(sys.executable).parent.parent / "planemo" / "bin" / "planemo"
-    planemo = own if own.exists() else shutil.which("planemo")
-    if planemo is None:
-        pytest.skip("planemo is not installed: make lint-galaxy")
-    run(planemo, "lint", ROOT / "packaging" / "galaxy", folder=tmp_path)
+@needs_planemo
+def test_planemo_accepts_the_galaxy_tools(tmp_path):
+    """Apart from the entry in bio.tools, which is made after the release."""
+    skipped = ("--skip", "BioToolsValid")
+    run(PLANEMO / "planemo", "lint", *skipped, GALAXY, folder=tmp_path)
+
+
+@pytest.mark.ci
+@needs_planemo
+def test_the_galaxy_tools_do_what_their_tests_say(tmp_path):
+    tools = sorted(GALAXY.glob("punoise_*.xml"))
+    lines = run(PLANEMO / "python", ROOT / "tests" / "galaxy_tests.py", *tools, folder=tmp_path)
+    assert lines.count("passed") == sum(tool.read_text().count("</test>") for tool in tools)
+
+
+@pytest.mark.ci
+@pytest.mark.skipif(
+    shutil.which("snakemake", path=BIN) is None, reason="no Snakemake: make example"
+)
+def test_the_snakemake_wrapper_runs_its_test(tmp_path):
+    wrapper = ROOT / "packaging" / "snakemake-wrapper"
+    (tmp_path / "master").symlink_to(wrapper)
+    folder = tmp_path / "test"
+    shutil.copytree(wrapper / "bio" / "punoise" / "run" / "test", folder)
+    targets = ("kidney/report.html", "one/kidney.punoise")
+    prefix = ("--wrapper-prefix", f"file://{tmp_path}/")
+    run(f"{BIN}/snakemake", "--cores", 1, *prefix, *targets, folder=folder)
+    prior = json.loads((folder / "kidney" / "prior.json").read_text())
+    assert (prior["sample"], prior["n_negatives"]) == ("kidney", 40)
+    assert len((folder / "kidney" / "posterior.tsv").read_text().splitlines()) == 221
+    assert json.loads((folder / "one" / "kidney.prior.json").read_text())["n_labeled"] == 60
+    assert "alpha" in (folder / "logs" / "kidney.log").read_text()

@@ -6,7 +6,7 @@ process PUNOISE_ESTIMATEPRIOR {
     container "punoise:0.1.0"
 
     input:
-    tuple val(meta), path(scores), path(sketch)
+    tuple val(meta), path(scores), path(sketch), path(verdicts)
 
     output:
     tuple val(meta), path("${prefix}/prior.json"), emit: prior
@@ -18,11 +18,13 @@ process PUNOISE_ESTIMATEPRIOR {
     script:
     def args = task.ext.args ?: ''
     def source = scores ? "--scores ${scores}" : "--sketch ${sketch}"
+    def known = verdicts ? "--verdicts ${verdicts}" : ''
     prefix = task.ext.prefix ?: "${meta.id}"
     """
     mkdir -p '${prefix}'
     punoise estimate-prior \\
         ${source} \\
+        ${known} \\
         --out '${prefix}/prior.json' \\
         --threads ${task.cpus} \\
         ${args}

@@ -6,7 +6,8 @@ process PUNOISE_RUN {
     container "punoise:0.1.0"
 
     input:
-    tuple val(meta), path(labeled, stageAs: 'labeled/*'), path(unlabeled, stageAs: 'unlabeled/*')
+    tuple val(meta), path(labeled, stageAs: 'labeled/*'), path(unlabeled, stageAs: 'unlabeled/*'), path(negatives, stageAs: 'negatives/*'), path(table, stageAs: 'table/*')
+    val label_column
 
     output:
     tuple val(meta), path("${prefix}/prior.json"), emit: prior
@@ -14,6 +15,7 @@ process PUNOISE_RUN {
     tuple val(meta), path("${prefix}/posterior.parquet"), emit: posterior, optional: true
     tuple val(meta), path("${prefix}/model.punoise"), emit: model, optional: true
     tuple val(meta), path("${prefix}/report.html"), emit: report, optional: true
+    tuple val(meta), path("${prefix}/{psms,peptides}.tsv"), emit: matches, optional: true
     tuple val("${task.process}"), val('punoise'), eval('punoise --version'), emit: versions_punoise, topic: versions
 
     when:
@@ -21,11 +23,15 @@ process PUNOISE_RUN {
 
     script:
     def args = task.ext.args ?: ''
+    def rows = table ? "--table ${table}" : "--labeled ${labeled} --unlabeled ${unlabeled}"
+    def column = label_column ? "--label-column '${label_column}'" : '' // a .pin file has none
+    def known = negatives ? "--negatives ${negatives}" : ''
     prefix = task.ext.prefix ?: "${meta.id}"
     """
     punoise run \\
-        --labeled ${labeled} \\
-        --unlabeled ${unlabeled} \\
+        ${rows} \\
+        ${column} \\
+        ${known} \\
         --out-dir '${prefix}' \\
         --sample '${meta.id}' \\
         --threads ${task.cpus} \\
