@@ -492,8 +492,8 @@ def _label_error(
             column,
             f"{problem}, which no option names,",
             row,
-            f"; its values are {present}: say which mean unlabeled ({unlabeled}) and which rows "
-            f"to ignore ({ignored}); '{EVERY_OTHER}' stands for all others",
+            f"; its values are {present}: if all others are unlabeled, add {unlabeled} "
+            f"'{EVERY_OTHER}'; otherwise name unlabeled ({unlabeled}) and ignored ({ignored}) ones",
         )
     return chunk.error(
         column,
