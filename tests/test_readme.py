@@ -128,6 +128,9 @@ def check_columns(folder: Path) -> None:
         "groups": ["by_gene/groups.parquet"],
         "audit": ["audit.tsv", "top.tsv"],
         "summary": ["summary.tsv"],
+        "candidates": ["results/candidates.tsv"],
+        "labels_to_check": ["results/labels_to_check.tsv"],
+        "columns": ["results/columns.tsv"],
     }.items():
         section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
         listed = set(re.findall(r"`([a-z_]+)`", section))
