@@ -224,6 +224,18 @@ def test_score_gives_new_rows_a_score(punoise, tables, frames, tmp_path):
     assert "'b'" in result.err
 
 
+def test_score_warns_of_training_rows(punoise, tables, frames, tmp_path):
+    model = tmp_path / "m.punoise"
+    punoise("transform", *tables, *FAST, "--out", tmp_path / "s.csv", "--model-out", model)
+    new = frames[1] * 1.01
+    new.to_csv(tmp_path / "new.csv", index=False)
+    score = ("score", "--model", model, "--out", tmp_path / "t.tsv", "--table")
+    assert "training-rows-scored" not in punoise(*score, tmp_path / "new.csv").err
+    pd.concat([new, frames[1].tail(20)]).to_parquet(tmp_path / "new.parquet")
+    found = punoise(*score, tmp_path / "new.parquet").err
+    assert "at least 20 rows are rows that the model was trained on" in found
+
+
 def test_one_table_in_both_parts_is_two_tables(punoise, tables, tmp_path):
     shutil.copy(tables[1], tmp_path / "copy.csv")
     same = ("--labeled", tables[1], "--unlabeled", tmp_path / "copy.csv", *FAST)

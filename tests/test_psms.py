@@ -99,7 +99,9 @@ def test_what_is_wrong_with_a_pin_file_is_said(punoise, tmp_path):
     assert "'2' in row 4" in refused(odd)
     short = [*lines[:6], "s\t1\t2", *lines[6:]]
     assert "row 5 has 3 values" in refused(short)
-    assert "decoys (Label -1): only 0 labeled rows" in refused([x for x in lines if "\t-1\t" not in x])
+    assert "decoys (Label -1): only 0 labeled rows" in refused(
+        [x for x in lines if "\t-1\t" not in x]
+    )
     without = [lines[0].replace("ScanNr", "Scan"), *lines[2:]]
     assert "no column ScanNr" in refused(without)
 

@@ -78,7 +78,7 @@ def score(options: Options, console: Console) -> None:
     punoise score --model model.punoise --table new.csv --out new_scores.tsv
     """
     from .. import pipeline
-    from ..prior.checks import missing_scores
+    from ..prior.checks import missing_scores, training_rows
     from ..proteomics.pin import PinRoles
     from ..scale.engine import is_sharded
     from ..score.model import load_model
@@ -122,5 +122,6 @@ def score(options: Options, console: Console) -> None:
         with options.engine(console) as engine:
             sketch = engine.write(WriteScores(stored.model), rows, "score", options.out).sketch
         count, missing = sketch.n_unlabeled + sketch.missing, sketch.missing
+        console.warn(training_rows(stored.model.count_seen(rows)))
     console.warn(missing_scores(missing))
     console.detail(f"punoise: {count} rows scored")

@@ -19,6 +19,7 @@ from .document import percent, show_interval
 
 TOPS = (0.1, 0.05)  # fractions of the labeled rows that count as the top
 WIDE = 1.5  # times alpha: an interval so wide deserves a warning
+MIN_SEEN = 5  # rows of the training, from which they are warned of
 RARER = 3.5  # standard errors by which labeled rows are rarer at the top
 Check = Callable[["Case"], str | None]  # the message, if the warning is due
 
@@ -84,6 +85,14 @@ def missing_scores(rows: int) -> tuple[Notice, ...]:
         return ()
     message = f"{rows} rows have no score and are left out of the estimates"
     return (Notice("missing-scores", message),)
+
+
+def training_rows(rows: int) -> tuple[Notice, ...]:
+    """The warning that a model scores rows that it was trained on; few are so by chance."""
+    if rows < MIN_SEEN:
+        return ()
+    message = f"at least {rows} rows are rows that the model was trained on"
+    return (Notice("training-rows-scored", message),)
 
 
 def rows_in_both(rows: int) -> tuple[Notice, ...]:

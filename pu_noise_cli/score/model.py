@@ -19,7 +19,16 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from ..errors import EstimationError, InputError, UsageError, option
-from ..numerics import BoolArray, FloatArray, IntArray, Matrix, mid_ranks
+from ..numerics import (
+    GOLDEN_RATIO,
+    BoolArray,
+    FloatArray,
+    HashArray,
+    IntArray,
+    Matrix,
+    mid_ranks,
+    splitmix64,
+)
 from ..scale.engine import ahead
 from ..tables.columns import Encoding
 from ..tables.files import Arrays, read_archive, write_archive
@@ -35,7 +44,7 @@ CELLS = 2048  # to look knots up by
 BLOCK = 16384  # rows of a column that are scaled at once, in a core's cache
 FOLDS = 3
 FORMAT = "punoise.model/1"
-ARRAY = re.compile(r"(sketch|scaling|model|honest|fold[0-9])\.[A-Za-z_]{1,20}")
+ARRAY = re.compile(r"(rows|sketch|scaling|model|honest|fold[0-9])\.[A-Za-z_]{1,20}")
 
 
 # ---- Features to normal scores: ranks only, so that neither units nor outliers matter
@@ -225,6 +234,28 @@ def _knots(scores: FloatArray, knots: int) -> IntArray:
 
 # ---- Models that score new rows
 
+HASHED = 32  # features by which rows are recognized
+KEPT = 500  # rows of each kind that a model remembers
+LOOKED_AT = 10_000  # first rows of a table that are compared with them
+NO_HASHES = np.empty(0, np.uint64)
+
+
+def hash_rows(features: FloatArray) -> HashArray:
+    """A number of 32 bits for each row of features, shape (n, d): too few to tell the row."""
+    hashes = np.zeros(len(features), np.uint64)
+    for column in features.T[:HASHED]:
+        values = np.where(np.isnan(column), np.nan, column + 0.0)  # one NaN, no -0
+        with np.errstate(over="ignore"):
+            hashes = splitmix64((hashes ^ values.view(np.uint64)) + GOLDEN_RATIO)
+    return hashes >> np.uint64(32)
+
+
+def remember(features: FloatArray, labeled: BoolArray) -> HashArray:
+    """Hashes of the first rows of each kind; none if rows with equal features are common."""
+    first = np.concatenate([np.flatnonzero(labeled == kind)[:KEPT] for kind in (True, False)])
+    hashes = np.unique(hash_rows(features[first]))
+    return hashes if len(hashes) >= 0.9 * len(first) else NO_HASHES
+
 
 @dataclass(frozen=True)
 class ScoreModel:
@@ -237,6 +268,22 @@ class ScoreModel:
     lower_is_positive: bool = False  # for a column used as the score
     skip_missing: bool = False  # for such a column: rows without a value have no score
     labeled_class: LabeledClass = "positive"  # which the classifier learned to find
+    seen: HashArray = field(default_factory=lambda: NO_HASHES)  # of some training rows, increasing
+
+    def count_seen(self, rows: Rows) -> int:
+        """How many of the first rows the model was trained on, as far as it knows."""
+        if not len(self.seen):
+            return 0
+        found, looked_at = list[HashArray](), 0
+        for chunk in rows.chunks(rows.features):
+            n = min(chunk.batch.num_rows, LOOKED_AT - looked_at)
+            first = replace(chunk, batch=chunk.batch.slice(0, n), sets=chunk.sets[:n])
+            hashes = hash_rows(self.encoding.encode(first))
+            found.append(np.intersect1d(hashes, self.seen))
+            looked_at += len(hashes)
+            if looked_at >= LOOKED_AT:
+                break
+        return len(np.unique(np.concatenate(found))) if found else 0
 
     def features(self, chunk: Chunk) -> Matrix:
         """The scaled features of rows, shape (n, d)."""
@@ -457,6 +504,7 @@ def save_model(stored: StoredModel, file: BinaryIO) -> None:
     if model.scaling is not None and model.model is not None:
         arrays |= _prefixed("scaling.", model.scaling.arrays())
         arrays |= _prefixed("model.", model.model.arrays())
+        arrays |= {"rows.seen": model.seen} if len(model.seen) else {}
     scorer_header = None
     if scorer is not None:
         arrays |= {"honest.places": scorer.places, "honest.scores": scorer.scores}
@@ -509,6 +557,13 @@ def _stored_widening(widening: NDArray[np.generic] | None, sketch: Sketch) -> Fl
     return factor
 
 
+def _stored_hashes(hashes: NDArray[np.generic]) -> HashArray:
+    seen = hashes.astype(np.uint64)
+    if hashes.dtype != np.uint64 or seen.ndim != 1 or (seen[1:] <= seen[:-1]).any():
+        raise ValueError("hashes must increase")
+    return seen
+
+
 def _score_model(header: ModelHeader, arrays: Arrays) -> ScoreModel:
     encoding, kind = header.encoding, header.classifier
     if kind is not None:
@@ -518,6 +573,7 @@ def _score_model(header: ModelHeader, arrays: Arrays) -> ScoreModel:
             Scaling.from_arrays(_part(arrays, "scaling."), len(encoding.feature_names)),
             _model(kind, arrays, "model.", encoding),
             labeled_class=header.labeled_class,
+            seen=_stored_hashes(arrays.get("rows.seen", NO_HASHES)),
         )
     if [column.kind for column in encoding.columns] != ["number"]:
         raise ValueError("the score must be one column of numbers")

@@ -39,6 +39,7 @@ from .model import (
     TrainingFile,
     cross_fit,
     fit_scaling,
+    remember,
 )
 from .sketch import check_sizes
 
@@ -344,7 +345,13 @@ def train(
     sampled = len(is_labeled) < sum(counts)
     settings = replace(settings, classifier=settings.classifier or default_classifier(rows))
     fit, crossed = _fits(training, names if sampled else None, settings, progress)
-    model = replace(scorer.model, classifier=settings.classifier, scaling=scaling, model=fit.model)
+    model = replace(
+        scorer.model,
+        classifier=settings.classifier,
+        scaling=scaling,
+        model=fit.model,
+        seen=remember(raw, is_labeled),
+    )
     learned = replace(
         scorer,
         model=model,
