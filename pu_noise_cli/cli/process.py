@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -176,25 +175,17 @@ def _status_line() -> Iterator[Callable[[str], None]]:
             click.echo(ERASE_LINE, err=True, nl=False)
 
 
-@contextlib.contextmanager
-def _lines(say: Callable[[str], None], interval: float) -> Iterator[Callable[[str], None]]:
-    """Lines for a log: the last text and the time so far, at intervals of so many seconds."""
-    start, last, is_over = time.monotonic(), "", threading.Event()
+def _lines(say: Callable[[str], None], interval: float) -> Callable[[str], None]:
+    """A function that says a text and the time so far, at most once in so many seconds."""
+    start = said = time.monotonic()
 
-    def keep(text: str) -> None:
-        nonlocal last
-        last = text
+    def show(text: str) -> None:
+        nonlocal said
+        if (now := time.monotonic()) - said >= interval:
+            said = now
+            say(f"{text} ({now - start:.0f} s)")
 
-    def write() -> None:
-        while not is_over.wait(interval):
-            say(f"{last} ({time.monotonic() - start:.0f} s)")
-
-    with contextlib.suppress(RuntimeError):  # the system may allow no further thread
-        threading.Thread(target=write, daemon=True).start()
-    try:
-        yield keep
-    finally:
-        is_over.set()
+    return show
 
 
 def _bar(fraction: float) -> str:
@@ -288,7 +279,7 @@ class Console:
     def _progress(self, label: str) -> Iterator[Callable[[float | None, str, str], None]]:
         """A function that shows the fraction done, if it is known, the rows and their rate.
 
-        A terminal has a bar. Elsewhere there is a line once a minute, or more often if wanted.
+        A terminal has a bar. A log has a line once a minute at most, or more often if wanted.
         """
         if self.quiet:
             yield lambda fraction, rows, rate: None
@@ -298,14 +289,14 @@ class Console:
                     f"{label}  {rows if fraction is None else _bar(fraction)}  {rate}"
                 )
         else:
-            with _lines(self.say, DETAIL_SECONDS if self.verbose else LOG_SECONDS) as keep:
-                keep(f"punoise: {label}: started")
-                yield lambda fraction, rows, rate: keep(
-                    f"punoise: {label}: {rows if fraction is None else f'{fraction:.0%}'}"
-                )
+            show = _lines(self.say, DETAIL_SECONDS if self.verbose else LOG_SECONDS)
+            yield lambda fraction, rows, rate: show(
+                f"punoise: {label}: {rows if fraction is None else f'{fraction:.0%}'}"
+            )
 
     def took(self, label: str, seconds: float) -> None:
-        self.detail(f"punoise: {label} took {seconds:.2f} s")
+        if self.verbose or (seconds >= LOG_SECONDS and not self.on_terminal):
+            self.say(f"punoise: {label} took {seconds:.2f} s")
 
     # ---- Results
 
