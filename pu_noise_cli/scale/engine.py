@@ -476,7 +476,7 @@ def open_engine(
         from distributed import Client
     except ImportError:
         raise UsageError(
-            f"{option('dask')} needs the extra 'dask': pip install '.[dask]'"
+            f"{option('dask')} needs the extra 'dask': pip install 'punoise[dask]'"
         ) from None
     scheduler = read_json(dask) if os.path.isfile(dask) else {"address": dask}
     try:
