@@ -223,6 +223,31 @@ def test_the_plots_show_the_measurements():
             assert all(figures.values()), name
 
 
+def test_claims_are_the_measured_figures():
+    """One number for each quantity, on every page."""
+    measured = runpy.run_path(str(ROOT / "docs" / "make_plots.py"))["measured"]
+
+    def everywhere(name: str) -> dict:
+        return next(row for row in measured(name)["rows"] if row["stratum"] == "all")
+
+    unequal = measured("selection")["unequal"]
+    negatives, verdicts = measured("negatives")["all"], everywhere("field-verdicts")
+    biased = f"{unequal['auto_covered']:.1%}"
+    claims = [
+        f"{100 * measured('accuracy-twelve-sets')['means']['auto']['error']:.1f} percentage points",
+        f"{everywhere('field-coverage')['covered']:.1%} of draws from real tables",
+        f"{everywhere('simulated-coverage')['covered']:.1%} of simulated samples",
+        f"contain alpha in {biased} of {unequal['draws']} draws",
+        f"{unequal['subclasses_covered']:.1%}",
+        f"from {negatives['width']:.3f} to {negatives['width_with']:.3f}",
+        f"from {verdicts['width']:.3f} to {verdicts['width_20_verdicts']:.3f}",
+        f"{everywhere('field-fdr')['of_all_calls']:.1%} are negative",
+    ]
+    page = " ".join(PAGES["docs/results.md"].split())
+    assert [claim for claim in claims if claim not in page] == []
+    assert f"the interval contained alpha in {biased}" in " ".join(README.split())
+
+
 def test_the_reference_is_complete():
     """Every option, warning and key, each with a place of its own."""
     commands = REFERENCE["commands.md"]
