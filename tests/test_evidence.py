@@ -289,8 +289,8 @@ def test_mavedb_gives_tied_scores_their_points(direction, punoise, predictor, tm
         assert points * weakest > 0 or points == weakest == 0
     assert document["disease"] == "MONDO:0007254"
     assert document["research_use_only"] is True
-    controls = pd.DataFrame(document["controls"]).set_index("id")
-    known = frame.set_index("id")
+    controls = pd.DataFrame(document["controls"]).set_index("variant")
+    known = frame.set_index("variant")
     assert controls.index.equals(known.index)
     assert ((controls["clinical_status"] == "pathogenic") == (known["y"] == 1)).all()
     for variant in controls.index[::50]:

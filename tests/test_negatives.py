@@ -318,9 +318,21 @@ def test_negatives_that_are_named_must_be_there(punoise, files, tmp_path):
     assert "'mistyped' in column 'y': 0 negative rows" in err
 
 
-def test_groups_need_unlabeled_rows(punoise, files, tmp_path):
-    tables = (*files["labeled"], *files["negatives"], "--alpha", 0.1, "--by", "a")
-    assert "--unlabeled" in punoise("run", *tables, "--out-dir", tmp_path, expect=2).err
+def test_groups_without_unlabeled_rows_have_the_stated_alpha(punoise, files, tmp_path):
+    tables = []
+    for name in ("labeled", "negatives"):
+        frame = pd.read_csv(tmp_path / f"{name}.csv")
+        frame.assign(gene=[f"g{i % 5}" for i in frame.index]).to_csv(
+            tmp_path / f"{name}.csv", index=False
+        )
+        tables += files[name]
+    more = ("--id-column", "id", "--by", "gene", "--format", "tsv", "--out-dir", tmp_path / "run")
+    punoise("run", *tables, "--alpha", 0.1, *more)
+    groups = pd.read_csv(tmp_path / "run" / "groups.tsv", sep="\t", index_col="group")
+    assert len(groups) == 6
+    for column in ("alpha", "alpha_low", "alpha_high"):
+        assert (groups[column] == 0.1).all()
+    assert (groups["shift"].abs() < 0.2).all()
 
 
 def test_few_negatives_are_an_error(punoise, files, tmp_path):
