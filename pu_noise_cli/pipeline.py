@@ -68,9 +68,10 @@ from .proteomics.matches import (
 from .proteomics.pin import pin_roles, pin_sets, run_name
 from .report.content import WORDING, sample_page
 from .report.page import Page
+from .report.search import search_page
 from .scale.engine import Engine, check_sharded_target
 from .score.classifiers import CLASSIFIERS
-from .score.contributions import write_columns
+from .score.contributions import Contribution, write_columns
 from .score.model import HonestScorer, ScoreModel, StoredModel, load_model, save_model
 from .score.overlap import NO_OVERLAP, find_overlap
 from .score.scores import (
@@ -763,7 +764,7 @@ def write_posteriors(
         settings.wanted.target_alpha,
         written.listed,
         made_of,
-        thresholds_first=settings.calibration is not None,
+        () if scored.trained is None else scored.trained.contributions,
         command=audit_command(f"scores{suffix}", "prior.json"),
     )
     write_text(str(folder / "report.html"), page.html())
@@ -906,6 +907,14 @@ def run_matches(settings: MatchSettings, engine: Engine, out_dir: str) -> MatchR
             write_model(StoredModel(trained.model, sketch), f"{folder}/model.punoise")
         execution = {**settings.execution, "seconds": engine.seconds}
         made_of = provenance(rows, trained, settings.options, execution, notices)
+        page = search_page(
+            experiment.levels,
+            runs=summary.runs,
+            groups=summary.groups or (),
+            contributions=() if trained is None else trained.contributions,
+            provenance=made_of,
+        )
+        write_text(f"{folder}/report.html", page.html())
         made_of.files = digests(stage.path, OUTPUTS)
         write_json(f"{folder}/{PROVENANCE}", document(made_of))
         files = stage.commit(obsolete=stage.earlier_files)
@@ -922,11 +931,21 @@ def sample_report(
     target_alpha: float | None,
     listed: ListedRows,
     made_of: Provenance | None,
+    contributions: Sequence[Contribution] = (),
     sources: Sequence[InputFile] = (),
-    thresholds_first: bool = False,
     command: str = "punoise audit",
 ) -> Page:
     """The report of one sample; `command` draws rows to verify by hand."""
+    if found.roll_ups:
+        return search_page(
+            found.roll_ups,
+            prior=prior,
+            notices=(*prior.notices, *found.notices),
+            listed=listed,
+            contributions=contributions,
+            provenance=made_of,
+            sources=sources,
+        )
     return sample_page(
         prior,
         replace(found.calibration, notices=found.notices),
@@ -934,11 +953,10 @@ def sample_report(
         None if found.bounds is None else found.bounds.at(target_alpha),
         target_alpha=target_alpha,
         listed=listed,
+        contributions=contributions,
         provenance=made_of,
         sources=sources,
         thresholds=found.thresholds,
-        thresholds_first=thresholds_first,
         groups=None if found.by_group is None else found.by_group.groups,
-        accepted={name: level.accepted for name, level in found.roll_ups.items()},
         steps=next_steps(prior, found.calibration, command, WORDING),
     )

@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from conftest import normals, validated
-from report_samples import Outline
+from report_samples import Outline, section
 
 from pu_noise_cli.notices import kinds
 from pu_noise_cli.prior.document import percent
@@ -98,6 +98,10 @@ class Screen:
         self.folder, self.page = folder, folder / "report.html"
         self.report = Outline(self.page.read_text()).text if self.page.exists() else ""
 
+    def section(self, name: str) -> str:
+        """The text of a section of the report."""
+        return section(self.page.read_text(), name)
+
     def line(self, name: str) -> str:
         """The line of the terminal that starts with a name; empty if there is none."""
         lines = [line for line in self.terminal.splitlines() if line.startswith(f"{name:<7}")]
@@ -124,14 +128,13 @@ def _check_warnings(screen: Screen) -> None:
         if screen.report:
             assert " ".join(message.split()) in " ".join(screen.report.split())
     if screen.report:
-        unchecked = "Not checked: whether the labeled" in screen.report
-        warned = "punoise: warning:" in screen.terminal
-        assert unchecked == (screen.prior["representative"] == "assumed" and not warned)
+        unchecked = "not checked Your call" in screen.report
+        assert unchecked == (screen.prior["representative"] == "assumed")
 
 
 def _check_estimates(screen: Screen) -> None:
-    prior, answer = screen.prior, screen.report.split("Warnings")[0]
-    assert "Can I use this?" in answer
+    prior, answer = screen.prior, screen.section("answer")
+    assert "Can I use this?" in screen.report
     for name, rows in (("alpha", "n_unlabeled"), ("beta", "n_labeled")):
         value, interval = prior[name], prior[f"{name}_ci"]
         numbers = re.findall(PERCENT, screen.line(name))
@@ -195,6 +198,26 @@ def _check_calls(screen: Screen) -> None:
         column = "target_posterior" if "target_posterior" in rows else "posterior"
         assert ((rows["set"] == "unlabeled") & (rows[column] >= 0.5)).sum() == called
         assert re.search(rf"at least 0\.5 {called:,}\b", screen.report)
+        _check_lists(screen, rows)
+
+
+def _check_lists(screen: Screen, rows: pd.DataFrame) -> None:
+    """Calls, candidates and labels to check are those of the files."""
+    said = screen.section("candidates")
+    fdr = rows.loc[rows["set"] == "unlabeled", "fdr"]
+    for level in (1, 5, 10, 20):
+        assert re.search(rf"at most {level}% {(fdr <= level / 100).sum():,}\b", said)
+    assert f"The lowest FDR that any row reaches is {percent(fdr.min())}" in said
+    candidates = pd.read_csv(screen.folder / "candidates.tsv", sep="\t")
+    first = candidates.iloc[0]
+    shown = f"{first['id']} {first['score']:.4g} {first['posterior']:.4g}"
+    assert shown in said
+    assert f"The {min(200, len(candidates))} unlabeled rows" in said
+    labels, doubtful = screen.section("labels"), screen.prior["beta"] <= 1 - 1e-9
+    assert ("labels are expected to be wrong" in labels) == doubtful
+    if doubtful:
+        first = pd.read_csv(screen.folder / "labels_to_check.tsv", sep="\t").iloc[0]
+        assert f"{first['id']} {first['score']:.4g} {first['posterior_labeled']:.4g}" in labels
 
 
 SLOW = ("msgmm", "all")  # methods that take seconds
@@ -279,10 +302,17 @@ def test_a_search_gives_one_answer(punoise, tmp_path):
     _check_estimates(screen)
     _check_limits(screen)
     accepted = []
-    for level in ("psms", "peptides"):
+    for level, name in (("psms", "PSMs"), ("peptides", "peptides")):
         (count,) = re.findall(rf"^{level} +([\d,]+) at 1% FDR", said, re.MULTILINE)
-        q_values = pd.read_csv(folder / f"{level}.tsv", sep="\t")["q-value"]
-        assert f"{(q_values <= 0.01).sum():,}" == count
+        q_value = pd.read_csv(folder / f"{level}.tsv", sep="\t")["q-value"]
+        assert f"{(q_value <= 0.01).sum():,}" == count
+        counts = [f"{(q_value <= rate).sum():,}" for rate in (0.001, 0.005, 0.01, 0.05, 0.1)]
+        assert f"{name} {' '.join(counts)} {len(q_value):,}" in screen.section("answer")
         accepted.append(count)
     assert int(accepted[0].replace(",", "")) > 100
-    assert f"1% {' '.join(accepted)}" in screen.report
+    assert f"{accepted[0]} PSMs with a q-value" in screen.section("answer")
+    assert f"{accepted[0]} PSMs and {accepted[1]} peptides" in screen.section("methodstext")
+    for word in ("labeled negatives", "unlabeled rows", "posterior probability"):
+        assert word not in screen.report
+    best = pd.read_csv(folder / "candidates.tsv", sep="\t")
+    assert f"{best['q_value'][0]:.4g}" in screen.section("candidates")

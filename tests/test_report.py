@@ -34,7 +34,8 @@ from pu_noise_cli.prior.base import Settings
 from pu_noise_cli.prior.document import Prior, parse_prior, summarize_prior
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.report.comparison import compared_sample, comparison_page
-from pu_noise_cli.report.content import PLAIN_BLOCKS, command_words, histogram_lines
+from pu_noise_cli.report.content import command_words
+from pu_noise_cli.report.figures import PLAIN_BLOCKS, histogram_lines
 from pu_noise_cli.report.page import PRINT, Names, Proportion, forest, script_json, shortened
 from pu_noise_cli.score.sketch import Sketch
 
@@ -49,14 +50,26 @@ ROOM = Path(report.__file__).parent
 def test_sections_stand_in_the_order_of_their_weight():
     page = samples.page(method="all")
     assert re.findall(r'<section id="([a-z]+)"', page) == [
-        *("answer", "warnings", "assumption", "scores", "roc", "curves", "methods", "posterior"),
-        *("labels", "data", "provenance"),
+        *("usable", "answer", "warnings", "next", "candidates", "labels", "scores", "assumption"),
+        *("reviewers", "provenance", "methodstext", "cite"),
     ]
     assert list(data_of(page)) == [
-        *("selection", "assumption", "scores-unlabeled", "scores-labeled", "roc"),
-        *("likelihood-alpha-plus", "likelihood-beta-plus", "methods-alpha", "methods-beta"),
-        *("calibration", "posterior-by-score", "posteriors"),
+        *("scores-unlabeled", "scores-labeled", "posterior-by-score", "selection", "assumption"),
+        *("roc", "calibration", "posteriors", "likelihood-alpha-plus", "likelihood-beta-plus"),
+        *("methods-alpha", "methods-beta"),
     ]
+    contents = page.split("<nav")[1].split("</nav>")[0]
+    assert re.findall(r'href="#([a-z]+)"', contents) == re.findall(r'<section id="([a-z]+)"', page)
+    assert page.index('class="reviewers"') < page.index('id="chart-roc"')
+
+
+def test_the_header_names_the_sample_its_files_rows_and_the_version():
+    page = samples.page(("BRCA1", "b"))
+    header = Outline(page.split("<header>")[1].split("</header>")[0]).text
+    for text in ("BRCA1", "labeled.csv", "300 labeled", "1,000 unlabeled", "punoise 0.1.0"):
+        assert text in header
+    title = page.split("<title>")[1].split("</title>")[0]
+    assert title.startswith("BRCA1: α 31.2% (20.9% to 36.5%)")
 
 
 def test_the_answer_has_both_fractions_their_intervals_and_the_rows():
@@ -65,7 +78,7 @@ def test_the_answer_has_both_fractions_their_intervals_and_the_rows():
     for value in (prior.alpha, *prior.alpha_ci, prior.beta, prior.beta_ci[0]):
         assert f"{100 * value:.1f}%" in answer
     assert "1,000 unlabeled rows" in answer
-    assert "300 labeled rows" in answer
+    assert "300 labels are correct" in answer
 
 
 # What is certain, what is assumed
@@ -80,7 +93,7 @@ def certainty(prior: Prior) -> dict[str, str]:
     page = render(content_of(samples.sketch(), prior))
     answer = page.split('<section id="answer"')[1].split("</section>")[0]
     lines = [Outline(item).text for item in re.findall(r"<li>(.*?)</li>", answer)]
-    return dict(line.split(": ", 1) for line in lines)
+    return dict(line.replace(" (tick below the bar) :", ":").split(": ", 1) for line in lines)
 
 
 def test_the_answer_says_what_the_limits_are_and_what_they_assume():
@@ -104,14 +117,12 @@ def test_the_report_opens_with_whether_it_can_be_used():
     ):
         known = replace(prior, representative=representative, notices=())
         page = render(content_of(samples.sketch(), known))
-        answer = section(page, "answer")
-        assert answer.index("Can I use this?") < answer.index("unlabeled rows")
-        assert f"AUC {prior.auc:.3f}" in answer
-        assert f"{100 * (prior.alpha_ci[1] - prior.alpha_ci[0]):.1f} percentage points" in answer
-        assert said in answer
-        unchecked = "whether the labeled positives are representative" in section(page, "warnings")
-        assert unchecked == (representative == "assumed")
-        assert 'class="good"' not in page
+        usable = section(page, "usable")
+        assert page.index("Can I use this?") < page.index("The numbers")
+        assert f"AUC {prior.auc:.3f}" in usable
+        assert f"{100 * (prior.alpha_ci[1] - prior.alpha_ci[0]):.1f} percentage points" in usable
+        assert said in usable
+        assert ('class="state ask"' in page) == (representative == "assumed")
 
 
 def test_likely_is_what_the_stated_knowledge_makes_it():
@@ -142,8 +153,8 @@ def test_the_chart_of_the_assumption_shows_the_interval_at_each_purity():
 def marked(drawn) -> list[float]:
     """The purities that a line marks as assumed."""
     spec = drawn.spec()
-    named = [layer["data"]["name"] for layer in spec["layer"] if "data" in layer]
-    return [row["purity"] for name in named for row in spec["datasets"][name]]
+    named = {layer["data"]["name"] for layer in spec["layer"] if "data" in layer}
+    return [row["purity"] for row in spec["datasets"]["assumed"] if "assumed" in named]
 
 
 def test_a_purity_between_the_others_is_drawn_too():
@@ -201,7 +212,7 @@ def test_a_lower_end_that_is_next_to_nothing_is_shown_as_nothing():
     answer = section(page, "answer")
     assert "0% to 20.0%" in answer
     assert "between 0 and 200" in answer
-    assert "0.1000 [0, 0.2000]" in section(page, "methods")
+    assert "10.0% (0% to 20.0%)" in section(page, "reviewers")
     drawn = {row["label"]: row for row in data_of(page)["methods-alpha"]["datasets"]["rows"]}
     assert drawn["auto"]["low"] == 0
     other = replace(prior, alpha_ci=(0.0051, 0.2))
@@ -256,7 +267,8 @@ def test_wide_intervals_are_called_wide(alpha, interval, beta_ci, calm):
         notices=(),
     )
     page = render(content_of(samples.sketch(), prior))
-    assert "No automatic check fired" in section(page, "warnings")
+    assert "No automatic check fired" in section(page, "usable")
+    assert 'id="warnings"' not in page
     assert ("wide." in section(page, "answer")) == (not calm)
 
 
@@ -311,7 +323,7 @@ def test_the_posterior_by_score_has_a_band():
         assert 0 <= row["low"] <= row["posterior"] <= row["high"] <= 1
     assert max(row["high"] - row["low"] for row in drawn.rows) > 0.05
     assert drawn.spec()["layer"][0]["mark"]["type"] == "area"
-    assert "one-sided" in section(samples.page(), "posterior")
+    assert "one-sided" in section(samples.page(), "scores")
 
 
 def test_roc_curves_enclose_about_the_areas_that_are_stated():
@@ -322,7 +334,7 @@ def test_roc_curves_enclose_about_the_areas_that_are_stated():
     assert observed == pytest.approx(content.values["sketch"].auc, abs=0.003)
     assert recovered > observed
     assert recovered == pytest.approx(content.values["auc"], abs=0.05)
-    text = section(samples.page(), "roc")
+    text = section(samples.page(), "reviewers")
     for auc in (content.values["sketch"].auc, content.values["auc"]):
         assert f"{auc:.3f}" in text
         assert f"AUC {auc:.3f}" in chart(content, "roc").alt
@@ -596,20 +608,54 @@ def test_several_samples_are_compared_with_those_that_failed(punoise, scores, tm
     page = (tmp_path / "r.html").read_text()
     assert page == (tmp_path / "s.html").read_text()
     labels = [row["label"] for row in data_of(page)["samples-alpha"]["datasets"]["rows"]]
-    assert labels == ["sample a", "sample b", "f"]
+    assert labels == ["sample a", "sample b"]
+    assert "x.csv: <no> rows" in section(page, "failed")
     assert "x.csv: <no> rows" in section(page, "samples")
 
 
-def test_a_failed_sample_has_a_line_of_its_own_without_an_interval():
+def test_failed_samples_come_first_and_the_others_by_falling_alpha():
+    page = render_comparison(samples.compared(("a", "b", "c")))
+    rows = page.split('id="samples"')[1].split("<tbody>")[1].split("</tbody>")[0]
+    assert re.findall(r"<tr><td><bdi>(\w+)</bdi>", rows) == ["failed", "c", "b", "a"]
     for drawn in comparison_page(samples.compared(("a", "b"))).drawn:
-        row = drawn.rows[-1]
-        assert row["label"] == "failed"
-        assert (row["value"], row["low"], row["high"]) == (None, None, None)
-        assert row["estimate"] in drawn.alt
-        spec = drawn.spec()
-        assert spec["encoding"]["y"]["scale"]["domain"] == ["a", "b", "failed"]
-        assert spec["layer"][-1]["encoding"]["text"] == {"value": row["estimate"]}
+        assert [row["label"] for row in drawn.rows] == ["b", "a"]
     assert comparison_page([compared_sample("f", samples.failed())]).drawn == []
+
+
+def test_outliers_among_many_samples_are_named():
+    prior = samples.prior(samples.sketch())
+    alphas = [0.2 + 0.005 * i for i in range(20)]
+    found = [
+        compared_sample(
+            name, replace(prior, alpha=alpha, alpha_ci=(0.8 * alpha, min(1.0, 1.2 * alpha)))
+        )
+        for name, alpha in [*((f"s{i}", a) for i, a in enumerate(alphas)), ("odd", 0.9)]
+    ]
+    page = comparison_page(found)
+    assert [(one.name, one.outlier) for one in page.values["outliers"]] == [("odd", "high")]
+    assert "outlier: high α" in section(page.html(), "samples")
+    wide = compared_sample("odd", replace(prior, alpha=0.9, alpha_ci=(0.1, 1.0)))
+    assert comparison_page([*found[:-1], wide]).values["outliers"] == [], "its interval is wide"
+    assert comparison_page([*found[:5], found[-1]]).values["outliers"] == [], "too few to compare"
+
+
+def test_a_sample_links_to_the_report_beside_its_prior(punoise, scores, tmp_path):
+    priors = []
+    for name in ("a b", "c", "javascript:x"):
+        folder = tmp_path / "runs" / name
+        folder.mkdir(parents=True)
+        priors.append(folder / "prior.json")
+        punoise("estimate-prior", "--scores", scores, "--out", priors[-1])
+        if name != "c":
+            (folder / "report.html").write_text("its own")
+    (tmp_path / "out").mkdir()
+    punoise("report", "--prior", *priors, "--out", tmp_path / "out" / "samples.html")
+    page = (tmp_path / "out" / "samples.html").read_text()
+    links = [a["href"] for tag, a in Outline(page).elements if tag == "a" and a["href"][0] != "#"]
+    assert {*links} == {
+        "./../runs/a%20b/report.html",
+        "./../runs/javascript%3Ax/report.html",
+    }
 
 
 def test_samples_of_one_name_stay_apart():
@@ -708,9 +754,9 @@ def test_figures_show_what_the_page_shows(punoise, scores, tmp_path):
             assert content.startswith(b"\x89PNG")
     summary = pd.read_csv(tmp_path / "figures" / "summary.tsv", sep="\t")
     assert set(summary["figure"]) == set(shown)
-    auto = summary[(summary["figure"] == "methods-alpha") & (summary["quantity"] == "α")]
-    alpha = json.loads((tmp_path / "p.json").read_text())["alpha"]
-    assert float(auto["value"].iloc[0]) == pytest.approx(alpha, rel=1e-5)
+    limit = summary[(summary["figure"] == "selection") & (summary["quantity"] == "α at most")]
+    alpha_max = json.loads((tmp_path / "p.json").read_text())["alpha_max"]
+    assert float(limit["value"].iloc[0]) == pytest.approx(alpha_max, rel=1e-5)
     punoise("report", *arguments, "--figures", tmp_path / "again")
     assert files == {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()}
 
@@ -768,7 +814,7 @@ def on_terminal(command: list[str], locale: str = "C.UTF-8") -> str:
             [sys.executable, "-m", "pu_noise_cli", *command],
             stdout=subprocess.DEVNULL,
             stderr=theirs,
-            env={**os.environ, "LC_ALL": locale, "PYTHONIOENCODING": ""},
+            env={**os.environ, "LC_ALL": locale, "PYTHONIOENCODING": "", "NO_COLOR": "1"},
         )
         os.close(theirs)
         written = b""

@@ -12,7 +12,7 @@ from report_samples import Outline, data_of, render, render_comparison, section
 
 from pu_noise_cli.prior.document import Prior
 from pu_noise_cli.report.comparison import compared_sample, comparison_page
-from pu_noise_cli.report.content import histogram_lines
+from pu_noise_cli.report.figures import histogram_lines
 from pu_noise_cli.report.page import Page
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import NEGATIVE, SETS
@@ -60,14 +60,16 @@ def test_known_negatives_are_drawn_as_a_line_of_their_own():
         assert chart.columns["known"] == "known negatives"
         assert "known negatives" in chart.alt
         layers = chart.spec()["layer"]
-        named = ["positives", "negatives", f"{other} rows", "known negatives"]
-        assert chart.spec()["encoding"]["color"]["scale"]["domain"] == named
-        (line,) = (x for x in layers if x["encoding"].get("y", {}).get("field") == "known")
-        assert line["mark"]["strokeDash"], "told apart without its colour, too"
+        encoding = chart.spec()["encoding"]
+        assert encoding["fill"]["scale"]["domain"] == ["positives", "negatives"]
+        for channel in ("stroke", "strokeDash"):  # told apart without its color, too
+            scale = encoding[channel]["scale"]
+            assert scale["domain"] == [f"{other} rows", "known negatives"]
+            assert scale["range"][0] != scale["range"][1]
         assert "known negatives" in [tip["title"] for tip in layers[-1]["encoding"]["tooltip"]]
     page = render(content)
     assert "dashed line shows the known negatives" in section(page, "scores")
-    assert "known negatives 200" in section(page, "data")
+    assert "known negatives 200" in section(page, "provenance")
 
 
 def test_without_known_negatives_nothing_is_said_of_them():
@@ -78,7 +80,7 @@ def test_without_known_negatives_nothing_is_said_of_them():
 
 def test_labeled_rows_are_compared_with_known_negatives_too():
     content = with_negatives()
-    sketch, said = content.values["sketch"], section(render(content), "roc")
+    sketch, said = content.values["sketch"], section(render(content), "reviewers")
     aucs = (sketch.auc, sketch.auc_against(NEGATIVE), content.values["prior"].auc)
     assert re.findall(r"AUC (\d\.\d+)", content.charts["roc"][0].alt) == [
         f"{auc:.3f}" for auc in aucs
@@ -100,14 +102,15 @@ def test_rows_that_only_negatives_score_like_leave_the_calibration_whole():
 def test_a_report_without_unlabeled_rows_has_what_can_be_told():
     page = render(without_unlabeled())
     assert sections(page) == [
-        *("answer", "warnings", "scores", "roc", "posterior", "labels", "data", "provenance")
+        *("usable", "answer", "next", "candidates", "labels", "scores", "reviewers"),
+        *("provenance", "methodstext", "cite"),
     ]
     assert list(data_of(page)) == [
-        *("scores-population", "scores-labeled", "roc", "calibration", "posterior-by-score")
+        *("scores-population", "scores-labeled", "posterior-by-score", "roc", "calibration")
     ]
     said = Outline(page).text
     assert "You stated that 20.0% of the rows of a population are positive" in said
-    assert "90.0% of the 300 labeled rows truly are (stated)" in said
+    assert "90.0% of the 300 labels are taken to be correct (stated)" in said
     assert "α and β were stated, and nothing here checks them" in said
     assert "0 unlabeled" not in said
     assert "estimated" not in section(page, "answer")
@@ -179,10 +182,11 @@ def test_the_files_of_a_run_without_unlabeled_rows_are_read_by_the_others(punois
     punoise("report", *common, *known)
     of_run = data_of((without / "report.html").read_text())
     assert data_of(again.read_text()) == of_run
+    assert "columns" in of_run, "of columns.tsv beside the provenance"
     found = json.loads(punoise("performance", *common, "--threshold", 0.5).out)
     assert 0.7 < found["auc"] <= 1
     assert all(value is not None for value in found["thresholds"][0].values())
-    said = section(again.read_text(), "roc")
+    said = section(again.read_text(), "reviewers")
     assert f"corrected {found['auc']:.3f}" in said
     assert (
         "no unlabeled rows to verify"
@@ -196,7 +200,8 @@ def test_a_posterior_for_another_population_is_distinguished_from_the_stated_one
     text = Outline(page).text
     assert "in which 30.0% of the rows are positive" in text
     assert "population that was stated" in text
-    assert "in a population with 30.0% positives" in section(page, "posterior")
+    assert "in a population with 30.0% positives" in section(page, "scores")
+    assert "in a population with 30.0% positives" in section(page, "candidates")
 
 
 # Labeled negatives
@@ -206,14 +211,15 @@ def test_a_report_of_labeled_negatives_says_so():
     content = of_decoys()
     page = render(content)
     prior, said = content.values["prior"], Outline(page).text
-    assert f"{100 * prior.alpha:.1f}% of the 1,000 unlabeled rows are positive" in said
-    assert "of the 400 labeled rows truly are negative" in said
+    assert f"of the 1,000 unlabeled rows are positive ({100 * prior.alpha:.1f}%;" in said
+    assert "of the 400 labels are correct" in said
+    assert "400 labeled negatives" in said
     assert "of the labeled rows are truly negative" in said
     assert "truly positive" not in said
     assert "α >= " in said, "of the bounds, the one that these labels give"
-    assert "labeled as negatives 400" in section(page, "data")
+    assert "labeled as negatives 400" in section(page, "provenance")
     assert "1 − β for the labeled ones" in section(page, "scores")
-    assert "unlabeled rows can be negative" in section(page, "roc")
+    assert "unlabeled rows can be negative" in section(page, "reviewers")
 
 
 def test_what_is_assumed_of_labeled_negatives_is_of_the_bottom():
@@ -257,7 +263,6 @@ def test_labeled_negatives_are_labeled_positives_turned_round():
     assert re.findall(r"AUC [\d.]+", mine.alt) == re.findall(r"AUC [\d.]+", chart.alt)
     observed = [row for row in mine.rows if "observed" in row["curve"]]
     assert np.mean([row["y"] >= row["x"] - 0.02 for row in observed]) > 0.95, "above the diagonal"
-    assert mine.spec()["encoding"]["x"]["title"].startswith("labeled rows (negatives)")
     predicted = [reliability(content)["predicted"].to_numpy() for content in (ours, theirs)]
     assert predicted[0][::-1] == pytest.approx(predicted[1], abs=0.03)
 
@@ -314,8 +319,8 @@ def priors() -> dict[str, Prior]:
 
 def test_samples_of_other_kinds_are_compared_in_words_that_fit_them():
     found = [compared_sample(name, prior) for name, prior in priors().items()]
-    assert "share of correct labels" in comparison_page(found).drawn[1].title
-    assert "share of true positives" in comparison_page(found[:1]).drawn[1].title
+    assert "fraction of correct labels" in comparison_page(found).drawn[1].title
+    assert "fraction of true positives" in comparison_page(found[:1]).drawn[1].title
     said = {
         name: Outline(render_comparison([compared_sample(name, p)])).text
         for name, p in priors().items()
@@ -329,7 +334,7 @@ def test_a_stated_prior_of_unlabeled_rows_is_not_called_an_estimate():
     found = samples.sketch()
     page = render(samples.content_of(found, samples.stated(found, 0.3, BETA)))
     assert "You stated that 30.0% of the 1,000 unlabeled rows are positive" in Outline(page).text
-    assert not {"methods", "curves"} & set(sections(page))
+    assert not {"methods-alpha", "likelihood-alpha-plus"} & set(data_of(page))
     assert "posteriors" in data_of(page)
 
 

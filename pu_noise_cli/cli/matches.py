@@ -21,8 +21,9 @@ def matches(options: Options, console: Console) -> None:
     Takes .pin files, directories or quoted globs of them, with targets and decoys together or in
     files that are named alike but for these two words. One model learns from all runs. Writes
     psms.tsv and peptides.tsv (with --protein-column also proteins.tsv) in Percolator's columns, the
-    decoys beside them (decoys.psms.tsv, ...), matches.json, model.punoise and provenance.json into
-    DIR. Filter on the column q-value; run_q-value is for a run that is reported alone.
+    decoys beside them (decoys.psms.tsv, ...), report.html, matches.json, model.punoise and
+    provenance.json into DIR. Filter on the column q-value; run_q-value is for a run that is
+    reported alone.
 
     \b
     punoise matches search.pin --out-dir results

@@ -323,7 +323,7 @@ class Console:
         for line in summarize_prior(prior):
             self.say(line)
         if self.on_terminal:
-            from ..report.content import BLOCKS, PLAIN_BLOCKS, histogram_lines
+            from ..report.figures import BLOCKS, PLAIN_BLOCKS, histogram_lines
 
             encoding = getattr(sys.stderr, "encoding", None) or ""
             blocks = BLOCKS if "utf" in encoding.lower() else PLAIN_BLOCKS

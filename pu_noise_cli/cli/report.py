@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..report.comparison import Sample
     from ..report.page import Page
     from ..scale.engine import Engine
+    from ..score.contributions import Contribution
     from ..tables.writing import InputFile
 
 
@@ -45,7 +46,7 @@ def report(options: Options, console: Console) -> None:
         figures.converter()  # a usage error if it is missing
     try:
         if options.scores is None:
-            page, notices = _comparison(names, options.on_failure == "write")
+            page, notices = _comparison(names, options.out, options.on_failure == "write")
         else:
             with options.engine(console) as engine:
                 page, notices = _sample(options, names[0], engine)
@@ -65,17 +66,23 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> tuple[Page, tu
     from .. import pipeline
     from ..audit.design import audit_command
     from ..prior.document import read_prior
+    from ..score.contributions import COLUMNS, read_columns
     from ..score.scores import open_scores
     from ..tables.files import read_document
     from ..tables.writing import InputFile, Provenance, check_same_run
 
     prior, provenance = read_prior(prior_file), None
+    contributions: tuple[Contribution, ...] = ()
     wanted = replace(options.pick(pipeline.Wanted), seed=prior.seed)
     if options.provenance is not None:
         provenance = read_document(options.provenance, Provenance)
         check_same_run(options.provenance, provenance.files, [options.scores, prior_file])
         negated = provenance.options.get("lower_is_positive") is True
         wanted = replace(wanted, lower_is_positive=negated)
+        if COLUMNS in provenance.files and options.provenance != "-":
+            folder = os.path.dirname(options.provenance)
+            check_same_run(options.provenance, provenance.files, [os.path.join(folder, COLUMNS)])
+            contributions = read_columns(folder)
     scored = pipeline.read_scores(open_scores(options.scores), engine)
     posteriors = pipeline.posteriors(scored, prior, wanted, engine, bounded=True)
     assert scored.rows is not None
@@ -89,12 +96,12 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> tuple[Page, tu
         *(os.path.basename(name.rstrip("/")) for name in (options.scores, prior_file))
     )
     page = pipeline.sample_report(
-        prior, posteriors, target, listed, provenance, sources, command=command
+        prior, posteriors, target, listed, provenance, contributions, sources, command
     )
     return page, posteriors.notices
 
 
-def _comparison(priors: Sequence[str], tolerant: bool) -> tuple[Page, tuple[Notice, ...]]:
+def _comparison(priors: Sequence[str], out: str, tolerant: bool) -> tuple[Page, tuple[Notice, ...]]:
     """The page that compares samples; if tolerant, unusable ones are listed with the reason."""
     from ..prior.document import parse_prior
     from ..report.comparison import compared_sample, comparison_page
@@ -104,12 +111,22 @@ def _comparison(priors: Sequence[str], tolerant: bool) -> tuple[Page, tuple[Noti
     for name in priors:
         try:
             prior = parse_prior(name, read_json(name))
-            samples.append(compared_sample(prior.sample_name(name), prior))
+            link = _own_report(name, out)
+            samples.append(compared_sample(prior.sample_name(name), prior, link))
         except InputError as error:
             if not tolerant:
                 raise
             samples.append(_failed_sample(name, error))
     return comparison_page(samples), ()
+
+
+def _own_report(prior: str, out: str) -> str:
+    """The path from a page to the report that lies beside a prior; empty if there is none."""
+    report = os.path.join(os.path.dirname(prior), "report.html")
+    if os.path.basename(prior) != "prior.json" or not os.path.isfile(report):
+        return ""
+    folder = "." if out == "-" else os.path.dirname(os.path.abspath(out))
+    return os.path.relpath(report, folder)
 
 
 def _failed_sample(name: str, error: PunoiseError) -> Sample:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
+from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
 
 from .. import __version__
 from ..errors import InputError, option
 from ..notices import Notice
+from ..numerics import expit, logit
 from ..prior.document import STATED, Prior
-from .content import WORDS, explain
+from .content import explain
+from .figures import WORDS
 from .page import Page, Proportion, forest
 
 MAX_SAMPLES = 1000  # that are drawn and listed
+MIN_COMPARED = 8  # estimates among which one can stand out
+OUTLYING = 3.5  # robust standard deviations of the log-odds from their median
+MIN_SPREAD = 0.1  # of the log-odds: closer samples are alike
 
 
 @dataclass(frozen=True)
@@ -30,10 +37,19 @@ class Sample:
     reason: str  # why it failed
     is_stated: bool
     words: Mapping[str, str]  # that depend on the class of the labeled rows
+    link: str = ""  # to its own report
+    outlier: str = ""  # "high" or "low" α, among the others
+
+    @property
+    def status(self) -> str:
+        """Failed, an outlier or ok, in a word."""
+        if self.alpha is None:
+            return "failed"
+        return f"outlier: {self.outlier} α" if self.outlier else "ok"
 
 
-def compared_sample(name: str, prior: Prior) -> Sample:
-    """What a report shows of a prior."""
+def compared_sample(name: str, prior: Prior, link: str = "") -> Sample:
+    """What a report shows of a prior; the link is a relative path."""
     alpha, beta = prior.alpha, prior.beta
     reasons = "; ".join(notice.message for notice in prior.notices) or "no reason given"
     return Sample(
@@ -44,42 +60,79 @@ def compared_sample(name: str, prior: Prior) -> Sample:
         "" if alpha is not None else reasons,
         prior.method == STATED,
         WORDS[prior.labeled_class],
+        "" if not link else "./" + quote(link),  # never taken for a scheme such as javascript:
     )
 
 
 def comparison_page(samples: Sequence[Sample]) -> Page:
-    """The page that compares samples, failed ones included."""
-    by_alpha = sorted((one.alpha.value, i) for i, one in enumerate(samples) if one.alpha)
-    estimated = [samples[i] for _, i in by_alpha]
+    """The page that compares samples: failures first, then by falling α."""
+    samples = _ordered(_with_outliers(samples))
+    estimated = [one for one in samples if one.alpha is not None]
     codes = sorted({notice.code for one in samples for notice in one.prior.notices})
     has_negatives = any(one.words is not WORDS["positive"] for one in samples)
     correct = "correct labels" if has_negatives else "true positives"
-    drawn = samples[:MAX_SAMPLES]
     charts = [
         forest(
             f"samples-{name}",
             f"{symbol} by sample: {title}",
             symbol,
-            [(one.name, getattr(one, name), not one.prior.notices) for one in drawn],
+            [
+                (one.name, getattr(one, name), not one.prior.notices)
+                for one in estimated[:MAX_SAMPLES]
+            ],
         )
         for name, symbol, title in (
-            ("alpha", "α", "share of positives among the unlabeled rows"),
-            ("beta", "β", f"share of {correct} among the labeled rows"),
+            ("alpha", "α", "fraction of positives among the unlabeled rows"),
+            ("beta", "β", f"fraction of {correct} among the labeled rows"),
         )
-        if any(one.alpha for one in drawn)
+        if estimated
     ]
     return Page(
         "comparison.html",
-        "punoise report: samples compared" if len(samples) > 1 else "punoise report",
+        f"{len(samples)} samples, punoise report" if len(samples) > 1 else "punoise report",
         {"forest": charts},
         {
             "samples": samples,
             "estimated": estimated,
+            "failed": [one for one in samples if one.alpha is None],
+            "outliers": [one for one in estimated if one.outlier],
+            "warned": [one for one in estimated if one.prior.notices],
             "wide": sum(one.alpha is not None and one.alpha.is_wide for one in estimated),
             "warnings": explain(Notice(code, "") for code in codes),
             "max_samples": MAX_SAMPLES,
         },
     )
+
+
+def _ordered(samples: Iterable[Sample]) -> list[Sample]:
+    """Failed samples by name, then the others by falling α."""
+    return sorted(
+        samples, key=lambda one: (one.alpha is not None, -(one.prior.alpha or 0.0), one.name)
+    )
+
+
+def _with_outliers(samples: Sequence[Sample]) -> list[Sample]:
+    """Mark estimates far from the median of all, if their intervals exclude it."""
+    alphas = [one.alpha.value for one in samples if one.alpha is not None and not one.is_stated]
+    if len(alphas) < MIN_COMPARED:
+        return [*samples]
+    values = logit(np.array(alphas).clip(1e-6, 1 - 1e-6))
+    middle = float(np.median(values))
+    spread = max(1.4826 * float(np.median(np.abs(values - middle))), MIN_SPREAD)
+    low, high = (float(expit(np.array(middle + end * OUTLYING * spread))) for end in (-1, 1))
+    median = float(np.median(alphas))
+
+    def marked(one: Sample) -> Sample:
+        if one.alpha is None or one.is_stated:
+            return one
+        from_, to = one.prior.alpha_ci or (one.alpha.value, one.alpha.value)
+        if one.alpha.value > high and from_ > median:
+            return replace(one, outlier="high")
+        if one.alpha.value < low and to < median:
+            return replace(one, outlier="low")
+        return one
+
+    return [marked(one) for one in samples]
 
 
 # ---- Tables

@@ -38,19 +38,23 @@ if TYPE_CHECKING:
 Spec = dict[str, Any]
 Row = dict[str, Any]
 
+# Also distinct in greyscale: fills differ by 3:1, lines have patterns of their own.
 PRINT = {
     "paper": "white",
+    "surface": "white",
     "ink": "#1c2430",
     "faint": "#5b6573",
     "grid": "#e3e7ec",
-    "positive": "#1f6fbf",
-    "negative": "#8e99a8",
-    "labeled": "#c2500a",
+    "positive": "#0b4a94",
+    "negative": "#8a95a3",
+    "labeled": "#b3440a",
     "unlabeled": "#1c2430",
     "known": "#8a1c7c",
+    "against": "#1b7a8c",
 }
 # The style sheet of the page has these colors, for light and dark modes.
-PAGE = {name: f"var(--{name})" for name in PRINT} | {"paper": "transparent"}
+PAGE = {name: f"var(--{name})" for name in PRINT}
+PAGE |= {"paper": "transparent", "surface": "var(--paper)"}
 
 NBSP = "\u00a0"
 WIDE = 0.4  # width of an interval beyond which an estimate says little
@@ -59,6 +63,10 @@ MAX_TEXT = 20_000  # characters of a name that are kept at all
 MAX_LISTED = 100  # columns, files, options and codes that are listed one by one
 FULL_TEXT_BYTES = 150_000  # of all long names of a page together, so that it stays light
 INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # controls, bidi marks, lone surrogates
+# a command to its end, or an option with its value
+CODE = re.compile(r"(punoise [a-z]+ --.*)|--[a-z][a-z-]*(?: [\d.]+)*")
+CODE_CLASS = ' class="option"'
+CONTENTS = re.compile(r'<h2 id="h-([a-z]+)">([^<]*)</h2>')  # sections of a page
 ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -105,7 +113,7 @@ def base_name(path: str) -> str:
 
 @dataclass(frozen=True)
 class Proportion:
-    """α or β with its 95 % interval, whose lower end is 0 where it is next to nothing."""
+    """α or β with its 95% interval, whose lower end is 0 where it is next to nothing."""
 
     value: float
     low: float | None = None
@@ -210,31 +218,34 @@ def _fill(template: Any, values: dict[str, Any]) -> Any:
     return template
 
 
-LINE_HEIGHT = 26  # pixels
+LINE_HEIGHT, DENSE_HEIGHT = 26, 15  # pixels
+MANY_LINES = 40  # more are drawn densely
 MAX_LISTED_LINES = 12  # in the text of a chart
-NO_ESTIMATE = "failed: no estimate"
 
 
 def forest(
-    name: str, title: str, symbol: str, lines: Sequence[tuple[str, Proportion | None, bool]]
+    name: str, title: str, symbol: str, lines: Sequence[tuple[str, Proportion, bool]]
 ) -> Chart:
     """Estimates of methods or samples with their intervals, one below the other.
 
-    A line has a label, a proportion unless the sample failed, and whether it is stressed.
+    A line has a label, a proportion, and whether its point is filled.
     """
     names = [shortened(label, 40) for label, _, _ in lines]
-    labels = _distinct(names)
+    labels = distinct(names)
     proportions = [proportion for _, proportion, _ in lines]
-    estimates = [NO_ESTIMATE if one is None else one.text for one in proportions]
+    estimates = [one.text for one in proportions]
     listed = [f"{label}: {text}" for label, text in zip(names, estimates, strict=True)]
     rest = len(lines) - MAX_LISTED_LINES
     rows = {
         "label": labels,
-        **{key: [getattr(p, key, None) for p in proportions] for key in ("value", "low", "high")},
+        **{key: [getattr(p, key) for p in proportions] for key in ("value", "low", "high")},
         "estimate": estimates,
         "stressed": [is_stressed for _, _, is_stressed in lines],
     }
     more = f"; and {rest} more" if rest > 0 else ""
+    is_dense = len(lines) > MANY_LINES
+    highest = max((one.high or one.value for one in proportions), default=1.0)
+    top = 1.0 if highest > WIDE else np.ceil(11 * highest) / 10  # of the axis
     return Chart(
         name,
         "forest",
@@ -244,22 +255,25 @@ def forest(
         {
             "symbol": symbol,
             "labels": labels,
-            "height": LINE_HEIGHT * len(lines),
-            "failed": NO_ESTIMATE if None in proportions else "",
+            "height": (DENSE_HEIGHT if is_dense else LINE_HEIGHT) * len(lines),
+            "domain": [rounded(-0.02 * top), rounded(1.02 * top)],
+            "label_size": 10 if is_dense else 12,
+            "point_size": 40 if is_dense else 90,
+            "rule_width": 2 if is_dense else 3,
         },
     )
 
 
-def _distinct(labels: Iterable[str]) -> list[str]:
+def distinct(labels: Iterable[str]) -> list[str]:
     """Labels made distinct by a number."""
-    distinct: dict[str, None] = {}
+    unique: dict[str, None] = {}
     for label in labels:
         candidate, number = label, 1
-        while candidate in distinct:
+        while candidate in unique:
             number += 1
             candidate = f"{label} ({number})"
-        distinct[candidate] = None
-    return list(distinct)
+        unique[candidate] = None
+    return list(unique)
 
 
 # ---- Pages
@@ -321,14 +335,18 @@ def _environment() -> Environment:
         "proportion": Proportion.from_estimate,
     }
     environment.filters |= {
+        "contents": lambda page: CONTENTS.findall(page),
         "percent": percent,
         "count": count,
         "number": number,
+        "ratio": lambda value: f"{value:,.0f}" if value >= 100 else f"{value:.3g}",
         "decimals": lambda value: "–" if value is None else f"{value:.4f}",
         "shortened": shortened,
         "base_name": base_name,
         "code_options": lambda text: _html(
-            re.sub(r"--[a-z][a-z-]*", r"<code>\g<0></code>", escape(text))
+            CODE.sub(
+                lambda m: f"<code{'' if m[1] else CODE_CLASS}>{m[0]}</code>", escape(text, False)
+            )
         ),
     }
     return environment

@@ -7,6 +7,7 @@ fraction of the separation that is lost is the column's share. In a linear model
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,13 +15,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..errors import InputError
 from ..numerics import FloatArray, IntArray, Matrix
 from ..scale.engine import in_threads
 from ..tables.columns import Column
+from ..tables.reading import open_table
 from ..tables.writing import write_table
 from .classifiers import PROBED, Part, Training, probed_rows
 
 COLUMNS = "columns.tsv"
+SCHEMA = pa.schema(
+    [
+        ("column", pa.string()),
+        ("share", pa.float64()),
+        ("spread", pa.float64()),
+        ("direction", pa.string()),
+        ("flag", pa.string()),
+    ]
+)
 MAX_SHUFFLED = 150  # columns, the most influential ones; the others get no share
 SCREENED = 256  # rows of each kind by which the most influential columns are found
 BLOCK = 4096  # features that are screened at once
@@ -183,19 +195,33 @@ def write_columns(found: Sequence[Contribution], directory: str) -> None:
     write_table(f"{directory}/{COLUMNS}", as_batch(found))
 
 
+def read_columns(directory: str) -> tuple[Contribution, ...]:
+    """The contributions in columns.tsv of a run; none if there is no such file."""
+    path = os.path.join(directory, COLUMNS)
+    if not os.path.isfile(path):
+        return ()
+    table, found = open_table(path), list[Contribution]()
+    for name in SCHEMA.names:
+        table.require(name, COLUMNS)
+    for batch, _, _ in table.batches(SCHEMA.names):
+        for column, share, spread, direction, flag in zip(*_texts(batch), strict=True):
+            try:
+                numbers = (float(share) if share else None, float(spread) if spread else None)
+            except ValueError:
+                raise InputError(f"{path}: column {column!r} has a share of {share!r}") from None
+            found.append(Contribution(column, *numbers, direction, flag))
+    return tuple(found)
+
+
+def _texts(batch: pa.RecordBatch) -> list[list[str]]:
+    columns = (batch[name].cast(pa.string()).fill_null("") for name in SCHEMA.names)
+    return [column.to_pylist() for column in columns]
+
+
 def as_batch(found: Sequence[Contribution]) -> pa.RecordBatch:
     """Contributions as a table, with shares to four digits after the point."""
     rows = [
         {name: round(v, 4) if isinstance(v, float) else v for name, v in vars(one).items()}
         for one in found
     ]
-    schema = pa.schema(
-        [
-            ("column", pa.string()),
-            ("share", pa.float64()),
-            ("spread", pa.float64()),
-            ("direction", pa.string()),
-            ("flag", pa.string()),
-        ]
-    )
-    return pa.RecordBatch.from_pylist(rows, schema)
+    return pa.RecordBatch.from_pylist(rows, SCHEMA)

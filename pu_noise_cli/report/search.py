@@ -1,0 +1,231 @@
+"""The report of a target-decoy search: PSMs, peptides, q-values and PEPs, of one run or many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..notices import Notice
+from ..numerics import FloatArray
+from ..posterior.candidates import ListedRows
+from ..prior.document import Prior
+from ..proteomics.experiment import PartCounts
+from ..proteomics.levels import PSMS
+from ..proteomics.matches import COUNTING, Confidence
+from ..score.contributions import Contribution
+from ..tables.writing import InputFile, Provenance
+from . import figures
+from .content import (
+    MAX_CANDIDATES,
+    MAX_WARNINGS,
+    Check,
+    ListedTable,
+    explain,
+    header_values,
+    largest_shares,
+    listed_table,
+    provenance_values,
+    warning_check,
+)
+from .page import Chart, Page, Proportion, as_rows, count, rounded, shortened
+
+RATES = (0.001, 0.005, 0.01, 0.05, 0.1)  # false discovery rates at which targets are counted
+ACCEPTED = 0.01
+MAX_Q_VALUE = 0.1  # that is drawn
+CURVE_POINTS = 120
+HISTOGRAM_BINS = 60
+MANY_DECOYS, FEW_DECOYS = 1000, 100  # so many count wrong PSMs well, or hardly
+LEVEL_NAMES = {"psms": "PSMs", "peptides": "peptides", "proteins": "proteins"}
+UNUSED = ("posterior", "posterior_low", "posterior_high", "fdr", "spectrum")
+MAX_RUNS = 1000  # that are listed
+
+
+@dataclass(frozen=True)
+class LevelRow:
+    """The targets of a level that are accepted at each rate."""
+
+    name: str
+    targets: int
+    decoys: int
+    pi0: float  # the fraction of wrong ones among the targets
+    accepted: list[int]  # at RATES
+
+
+def search_page(
+    levels: Mapping[str, Confidence],
+    *,
+    prior: Prior | None = None,
+    notices: Iterable[Notice] = (),
+    runs: Sequence[PartCounts] = (),
+    groups: Sequence[PartCounts] = (),
+    listed: ListedRows | None = None,
+    contributions: Sequence[Contribution] = (),
+    provenance: Provenance | None = None,
+    sources: Iterable[InputFile] = (),
+) -> Page:
+    """The report of a search.
+
+    Parameters
+    ----------
+    levels
+        The best matches of spectra (psms), of peptides and of proteins.
+    prior
+        How the fraction of correct PSMs was estimated, if not by counting decoys alone.
+    listed
+        The best PSMs, as candidates.
+    """
+    warnings = [*(() if provenance is None else provenance.warnings), *notices]
+    warnings = list(dict.fromkeys(warnings))
+    psms, rows = levels[PSMS], [_level_row(name, level) for name, level in levels.items()]
+    correct = Proportion(1 - rows[0].pi0)
+    if prior is not None and prior.alpha is not None:
+        correct = Proportion.from_estimate(prior.alpha, prior.alpha_ci)
+    source_list = list(sources)
+    charts = {
+        "search": [_q_value_curve(levels), _histogram(psms)],
+        "columns": figures.column_shares(largest_shares(contributions)),
+    }
+    shown = Prior(method=COUNTING, seed=0, alpha=None, beta=None) if prior is None else prior
+    header = header_values(shown, provenance, source_list)
+    values = {
+        **header,
+        "prior": prior,
+        "levels": rows,
+        "rates": [f"{100 * rate:g}%" for rate in RATES],
+        "at": RATES.index(ACCEPTED),
+        "correct": correct,
+        "checks": _checks(rows, prior, len(warnings)),
+        "warnings": explain(warnings),
+        "max_warnings": MAX_WARNINGS,
+        "runs": runs[:MAX_RUNS],
+        "n_runs": len(runs),
+        "groups": groups,
+        "psms": _best_psms(listed),
+        "contributions": largest_shares(contributions),
+        "n_contributions": len(contributions),
+        **provenance_values(provenance),
+        "sources": source_list,
+    }
+    accepted = ", ".join(f"{count(row.accepted[values['at']])} {row.name}" for row in rows[:2])
+    names = ", ".join(shortened(name, 40) for name in header["names"])
+    title = f"{names}{': ' if names else ''}{accepted} at 1% FDR, punoise report"
+    return Page("search.html", title, charts, values)
+
+
+def _level_row(name: str, level: Confidence) -> LevelRow:
+    decoys = int(level.matches.labeled.sum())
+    return LevelRow(
+        LEVEL_NAMES.get(name, name),
+        len(level.matches.labeled) - decoys,
+        decoys,
+        1 - level.calibration.shares.alpha,
+        [level.accepted(rate) for rate in RATES],
+    )
+
+
+def _best_psms(listed: ListedRows | None) -> ListedTable:
+    """The best PSMs, with PEPs and q-values in place of posteriors."""
+    if listed is None:
+        return listed_table(None, MAX_CANDIDATES)
+    table = listed.candidates.table
+    return listed_table(
+        table.drop_columns([name for name in UNUSED if name in table.column_names]), MAX_CANDIDATES
+    )
+
+
+def _checks(levels: Sequence[LevelRow], prior: Prior | None, n_warnings: int) -> list[Check]:
+    psms = levels[0]
+    accepted = psms.accepted[RATES.index(ACCEPTED)]
+    decoys = ("ok", "yes") if psms.decoys >= MANY_DECOYS else ("fair", "some")
+    decoys = ("poor", "few") if psms.decoys < FEW_DECOYS else decoys
+    found = ("ok", "yes") if accepted else ("poor", "no")
+    checks = [
+        Check("Are PSMs accepted at 1% FDR?", *found, f"{count(accepted)} PSMs."),
+        Check("Are there enough decoys?", *decoys, f"{count(psms.decoys)} decoys won a spectrum."),
+        Check(
+            "Do decoys score like wrong targets?",
+            "ask",
+            "not checked",
+            "Your call: the data cannot show this. If decoys score lower, too many PSMs pass.",
+        ),
+    ]
+    if prior is not None and prior.auc is not None:
+        good = ("poor", "hardly") if prior.auc < 0.65 else ("fair", "a little")
+        good = ("ok", "yes") if prior.auc >= 0.8 else good
+        why = f"AUC {prior.auc:.3f} of correct against wrong PSMs (1 is perfect)."
+        checks.insert(0, Check("Does the score separate correct from wrong PSMs?", *good, why))
+    return [*checks, warning_check(n_warnings)]
+
+
+# ---- Charts
+
+
+def _q_value_curve(levels: Mapping[str, Confidence]) -> Chart:
+    """The targets of each level that are accepted, by q-value."""
+    rows: list[dict[str, Any]] = []
+    names, ends = [], []
+    for level, found in levels.items():
+        name = LEVEL_NAMES.get(level, level)
+        q_value = np.sort(found.q_value[~found.matches.labeled])
+        rates = np.linspace(0, MAX_Q_VALUE, CURVE_POINTS + 1)
+        accepted = np.searchsorted(q_value, rates, side="right")
+        rows += as_rows({"level": [name] * len(rates), "q_value": rates, "accepted": accepted})
+        names.append(name)
+        ends.append({"q_value": MAX_Q_VALUE, "accepted": int(accepted[-1]), "level": name})
+    counts = "; ".join(
+        f"{level.accepted(ACCEPTED):,} {LEVEL_NAMES.get(name, name)}"
+        for name, level in levels.items()
+    )
+    return Chart(
+        "q-values",
+        "q_values",
+        "Accepted targets by q-value",
+        f"How many targets are accepted up to each q-value; up to 0.01: {counts}.",
+        rows,
+        {"levels": names, "dashes": [[1, 0], [6, 4], [2, 3]][: len(names)]},
+        {"ends": ends},
+    )
+
+
+def _histogram(psms: Confidence) -> Chart:
+    """The scores of the PSMs, targets and decoys."""
+    score, decoy = psms.matches.score, psms.matches.labeled
+    axis = figures.ScoreAxis.from_sketch(psms.calibration.sketch)
+    edges = axis.edges(HISTOGRAM_BINS)
+    clipped = score.clip(edges[0], edges[-1])
+    targets, decoys = (_counts(clipped[kind], edges) for kind in (~decoy, decoy))
+    places = axis.place(edges)
+    columns = {"low": edges[:-1], "high": edges[1:], "left": places[:-1], "right": places[1:]}
+    columns |= {"middle": (places[:-1] + places[1:]) / 2}
+    accepted = score[~decoy & (psms.q_value <= ACCEPTED)]
+    cut: list[dict[str, Any]] = []
+    said = "no target is accepted at 1% FDR"
+    if len(accepted):
+        lowest = float(accepted.min())
+        place = axis.place(np.array([np.clip(lowest, edges[0], edges[-1])]))[0]
+        cut = [{"x": rounded(float(place)), "text": "1% FDR"}]
+        said = f"targets are accepted at 1% FDR from a score of {lowest:.4g} up"
+    return Chart(
+        "targets-decoys",
+        "targets_decoys",
+        "Scores of targets and decoys",
+        f"Histogram of the scores of the best match of each spectrum, {int((~decoy).sum()):,} "
+        f"targets and {int(decoy.sum()):,} decoys; {said}.",
+        as_rows(columns | {"targets": targets, "decoys": decoys}),
+        {
+            "score_title": "score",
+            "score_axis": axis.spec,
+            "domain": [rounded(float(places[0])), rounded(float(places[-1]))],
+            "cut": bool(cut),
+        },
+        {"cut": cut},
+    )
+
+
+def _counts(scores: FloatArray, edges: FloatArray) -> list[int]:
+    bins = (np.searchsorted(edges, scores, side="right") - 1).clip(0, len(edges) - 2)
+    counts: list[int] = np.bincount(bins, minlength=len(edges) - 1).tolist()
+    return counts
