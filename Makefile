@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo example example-nextflow test test-all field lint reference man pages results docs torture test-slurm lint-galaxy lint-nextflow test-modules check dist placeholders release-check clean
+.PHONY: picture demo example example-nextflow test test-all field lint reference man pages results docs torture test-slurm lint-galaxy lint-nextflow test-modules check dist placeholders release-check clean
 
 demo: $(VENV)/.punoise
 	$(BIN)/punoise simulate --out-dir demo --alpha 0.2 --beta 0.95
@@ -59,7 +59,11 @@ results: $(VENV)/.installed  # the plots of docs/results.md
 docs: $(VENV)/.mkdocs  # into site/; broken links are errors
 	$(BIN)/python docs/make_reference.py --check
 	$(BIN)/python docs/make_plots.py --check
+	$(BIN)/python docs/make_report.py
 	NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs/bin/mkdocs build --quiet --strict
+
+picture: $(VENV)/.punoise  # docs/report.png, with Chromium
+	$(BIN)/python docs/make_report.py --picture
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -101,6 +105,10 @@ $(VENV)/.dist: $(VENV)/.punoise  # the same
 $(VENV)/.mkdocs: $(VENV)/.punoise  # the same
 	$(PYTHON) -m venv $(VENV)/mkdocs
 	$(VENV)/mkdocs/bin/python -m pip install --quiet --disable-pip-version-check 'mkdocs-material>=9.6,<10'
+	@touch $@
+
+$(VENV)/.axe: | $(VENV)/.punoise  # checks of accessibility, for the tests in a browser
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/axe axe-core@4
 	@touch $@
 
 $(VENV)/.nf-core: $(VENV)/.punoise  # the same

@@ -45,7 +45,7 @@ PRINT = {
     "ink": "#1c2430",
     "faint": "#5b6573",
     "grid": "#e3e7ec",
-    "positive": "#0b4a94",
+    "positive": "#0a3f80",
     "negative": "#8a95a3",
     "labeled": "#b3440a",
     "unlabeled": "#1c2430",
