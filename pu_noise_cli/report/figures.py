@@ -321,8 +321,10 @@ def posteriors(sketch: Sketch, posterior: FloatArray, population: str) -> list[C
 # ---- Columns
 
 
-def column_shares(contributions: Sequence[Contribution]) -> list[Chart]:
-    """What the columns contribute to a learned score, the largest shares."""
+def column_shares(
+    contributions: Sequence[Contribution], separated: str = "labeled from unlabeled rows"
+) -> list[Chart]:
+    """What the columns contribute to a learned score."""
     if not contributions:
         return []
     names = distinct(shortened(one.column, 32) for one in contributions)
@@ -344,7 +346,7 @@ def column_shares(contributions: Sequence[Contribution]) -> list[Chart]:
             "columns",
             "columns",
             "Share of the separation by column",
-            f"The largest shares of the separation of labeled from unlabeled rows: {listed}.",
+            f"The largest shares of the separation of {separated}: {listed}.",
             as_rows(rows),
             {"labels": names, "height": 22 * len(names)},
         )

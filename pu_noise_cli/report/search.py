@@ -86,7 +86,7 @@ def search_page(
     source_list = list(sources)
     charts = {
         "search": [_q_value_curve(levels), _histogram(psms)],
-        "columns": figures.column_shares(largest_shares(contributions)),
+        "columns": figures.column_shares(largest_shares(contributions), "decoys from targets"),
     }
     shown = Prior(method=COUNTING, seed=0, alpha=None, beta=None) if prior is None else prior
     header = header_values(shown, provenance, source_list)
