@@ -75,6 +75,10 @@ check: lint test
 dist: $(VENV)/.dist  # ten minutes: wheel and sdist, built twice, checked, installed on every Python at hand
 	$(VENV)/dist/bin/python packaging/dist.py
 
+release-check: dist test-modules  # an hour, as root: also containers, and the suite with the lowest dependencies
+	packaging/containers.sh $(VENV)/containers
+	$(VENV)/dist/bin/python packaging/dist.py --lowest-suite
+
 placeholders: $(VENV)/.dist  # what only a maintainer can complete
 	$(VENV)/dist/bin/python packaging/dist.py --placeholders
 

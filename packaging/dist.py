@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ DIST = ROOT / "dist"
 TOOLS = Path(sys.executable).parent  # of .venv/dist
 OLDEST = (3, 11)
 PLACEHOLDERS = re.compile(r"FILL[ _]IN|example\.org|OWNER/punoise|0000-0000-0000-0000")
+LOWEST_SUITE = ("cli", "determinism", "evidence", "matches", "report", "transform", "ugly_tables")
 DEMO = ("--alpha", "0.2", "--beta", "0.95", "--n-labeled", "500", "--n-unlabeled", "3000")
 
 
@@ -154,6 +156,23 @@ def check_installation(scratch: Path, wheel: Path, sdist: Path) -> None:
             shutil.rmtree(folder)
 
 
+def run_suite_with_lowest(scratch: Path) -> None:
+    """The quick tests on the oldest Python, with the lowest dependencies that are declared."""
+    (wheel,) = DIST.glob("*.whl")
+    _, python = next(interpreters())
+    bin = environment(scratch / "venv", python, wheel, lowest=True)
+    kept = run(TOOLS / "uv", "pip", "freeze", "--python", bin / "python")
+    pins = [line for line in kept.splitlines() if "==" in line and not line.startswith("punoise")]
+    (scratch / "pins.txt").write_text("\n".join(pins))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    options = ("--python", bin / "python", "--constraints", scratch / "pins.txt")
+    run(TOOLS / "uv", "pip", "install", *options, *project["optional-dependencies"]["test"])
+    source = committed_tree(scratch / "tree")
+    shutil.rmtree(source / "pu_noise_cli")  # the installed one is tested
+    chosen = [source / "tests" / f"test_{name}.py" for name in LOWEST_SUITE]
+    print(run(bin / "python", "-m", "pytest", "-q", "-m", "not ci and not slurm", *chosen)[-200:])
+
+
 # ---- What lies beside the wheel
 
 
@@ -204,6 +223,9 @@ def main() -> None:
         sys.exit("to complete before a release:\n" + "\n".join(remaining) if remaining else 0)
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
+        if "--lowest-suite" in sys.argv:
+            run_suite_with_lowest(scratch)
+            return
         build_twice(scratch)
         (wheel,), (sdist,) = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
         check_metadata(wheel, sdist)
