@@ -20,7 +20,7 @@ PACKAGE = Path(pu_noise_cli.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 # every room and what it may import: the rooms below it, never those above or beside it
-BASE = {"errors", "notices", "numerics"}
+BASE = {"errors", "notices", "numerics", "platforms"}
 TABLES = BASE | {"tables"}
 SCALE = TABLES | {"scale"}
 SCORE = SCALE | {"score"}
@@ -32,6 +32,7 @@ INTERFACE = PIPELINE | {"options"}
 MAY_IMPORT = {
     "errors": set(),
     "numerics": set(),
+    "platforms": set(),
     "notices": {"errors"},
     "options": {"errors"},
     "tables": TABLES,

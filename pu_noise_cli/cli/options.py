@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import functools
 import math
-import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -18,6 +17,7 @@ from click.shell_completion import CompletionItem
 from ..errors import UsageError, option
 from ..options import Definition, Limits, check_together, definitions, limits, options_document
 from ..options import passed as passed_options
+from ..platforms import cores
 from .help import HEADINGS, Command
 from .process import Console
 
@@ -94,13 +94,6 @@ class RegistryChoice(click.Choice):  # type: ignore[type-arg]
         return tuple(pipeline.registered(self.registry))
 
 
-def _cores() -> int:
-    """The cores this process may use, which a scheduler may have limited."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _value_type(entry: Definition) -> dict[str, Any]:
     """Click's settings for the values of an option."""
     kind, range_ = entry.get("kind", "text"), limits(entry) or Limits(None, None)
@@ -157,7 +150,7 @@ def _parameter(name: str, entry: Definition) -> click.Parameter:
     if "default" in entry:
         computed = entry["default"] == "cores"
         settings |= {
-            "default": _cores if computed else entry["default"],
+            "default": cores if computed else entry["default"],
             "show_default": not computed,
         }
     flags = entry.get("flag", option(name)).split()

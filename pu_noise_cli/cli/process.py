@@ -28,6 +28,7 @@ from ..errors import (
     printable,
 )
 from ..notices import Notice, kinds
+from ..platforms import ending_signals
 from .help import Commands
 
 if TYPE_CHECKING:
@@ -42,11 +43,6 @@ if TYPE_CHECKING:
     from ..score.training import Trained
 
 
-# that end the process; not every platform has them all, and batch systems send any of them
-SIGNALS = (
-    *("SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT"),
-    *("SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM", "SIGVTALRM"),
-)
 STYLES: dict[str, dict[str, Any]] = {  # of lines that begin so, on a terminal
     "punoise: warning:": {"fg": "yellow"},
     "alpha ": {"bold": True},
@@ -404,9 +400,8 @@ class Console:
 
 def install_signals() -> None:
     """Answer signals that end the process; those ignored at start stay ignored, as nohup wants."""
-    for name in SIGNALS:
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+    for number in ending_signals():
+        if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda number, frame: _end(number))
 
 

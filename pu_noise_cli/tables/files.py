@@ -12,7 +12,6 @@ import os
 import re
 import stat
 import sys
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..errors import InputError, MachineError, UsageError, from_os_error, option
+from ..platforms import Spool
 from .notation import Marks
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -70,23 +70,6 @@ class Format:
                 f"any name with {option('input_format')}"
             )
         return cls(kind, compression)
-
-
-class Spool:
-    """An unnamed temporary file, gone as soon as nothing refers to it."""
-
-    def __init__(self) -> None:
-        self.file = tempfile.TemporaryFile()  # noqa: SIM115 - closed with its owner
-
-    @property
-    def path(self) -> str:
-        """Its name: by the descriptor, so that Arrow's threads need not call back into Python."""
-        self.file.flush()
-        return f"/dev/fd/{self.file.fileno()}"
-
-    def __del__(self) -> None:
-        if hasattr(self, "file"):
-            self.file.close()
 
 
 @dataclass(frozen=True)

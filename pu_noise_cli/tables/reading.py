@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InputError, UsageError, option
+from ..platforms import Spool
 from .dialect import NAMES, Layout, sniff
 from .files import (
     BLOCK_BYTES,
@@ -39,7 +40,6 @@ from .files import (
     Dialect,
     Format,
     Shard,
-    Spool,
     input_errors,
     magic_suffix,
     usage_errors,

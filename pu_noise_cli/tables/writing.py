@@ -43,6 +43,8 @@ from ..errors import (
     uninterrupted,
 )
 from ..notices import Notice
+from ..platforms import LOCK_FLAGS, open_directory, try_lock
+from ..platforms import replace as replace_file
 from .columns import ColumnSummary
 from .files import (
     BGZIP,
@@ -76,23 +78,10 @@ def _undone(path: str, undo: Callable[[], None]) -> Iterator[None]:
         interrupts.cleanups.pop(path)
 
 
-def try_lock(descriptor: int) -> bool | None:
-    """Lock an open file: False if another process holds the lock, None if locks are missing."""
-    try:
-        import fcntl
-
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except (ImportError, OSError):
-        return None
-    return True
-
-
 def remove_unless_locked(path: str, lock: str) -> None:
     """Remove a file or directory if no process holds the lock of a file that belongs to it."""
     with contextlib.suppress(OSError):
-        descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(lock, LOCK_FLAGS)
         try:
             if try_lock(descriptor):
                 shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
@@ -281,7 +270,7 @@ def _replace(name: str) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
             keep_mode(temporary, path)
-            os.replace(temporary, path)  # while it is locked
+            replace_file(file, temporary, path)
 
 
 ROW_GROUP, ROW_GROUP_BYTES = 1 << 19, 1 << 28  # rows and bytes, reached first
@@ -630,15 +619,16 @@ def _unmark(folder: Path, was_unfinished: bool, manifests: Mapping[str, str]) ->
 @contextlib.contextmanager
 def _only_writer(folder: Path) -> Iterator[None]:
     """Hold the lock of a directory; another process that holds it is a usage error."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = open_directory(folder)
     try:
-        if try_lock(descriptor) is False:
+        if descriptor is not None and try_lock(descriptor) is False:
             raise UsageError(
                 f"{folder}: is in use by another run; wait for it, or choose another directory"
             )
         yield
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _remove_stage(path: Path, lock: int) -> None:
