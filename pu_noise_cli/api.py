@@ -824,6 +824,7 @@ def apply(
     thresholds: str,
     score_column: str,
     *,
+    by: str | None = None,
     add_points: Sequence[str] = (),
     na: Sequence[str] = (),
 ) -> Frame:
@@ -833,6 +834,8 @@ def apply(
     ----------
     thresholds
         A file of thresholds, or the name of a published calibration, such as pejaver2022:REVEL.
+    by
+        The column that names the group of each row, for thresholds of groups.
     add_points
         Columns of points of independent criteria, to be summed in `points_total`.
 
@@ -842,20 +845,24 @@ def apply(
     """
     import pyarrow as pa
 
-    from .errors import InputError
-    from .evidence.apply import LevelRanges, WriteEvidence
+    from .errors import InputError, option
+    from .evidence.apply import GroupRanges, LevelRanges, WriteEvidence
     from .tables.frames import to_arrow
     from .tables.reading import table_in_memory
     from .tables.rows import Rows
 
     with _as_in_python():
-        ranges = LevelRanges.read(str(thresholds))
-        step = WriteEvidence(ranges, score_column, tuple(add_points), tuple(na))
-        unused = {*_column_names(table)} - {*step.columns}
+        ranges = (LevelRanges if by is None else GroupRanges).read(str(thresholds))
+        step = WriteEvidence(ranges, score_column, tuple(add_points), tuple(na), by)
+        groups = () if by is None else (by,)
+        unused = {*_column_names(table)} - {*step.columns, *groups}
         arrow, form = to_arrow("table", table, unused)
-        rows = Rows.from_tables([table_in_memory("table", arrow)], features=step.columns)
+        opened = table_in_memory("table", arrow)
+        if by is not None:
+            opened.require(by, option("by"))
+        rows = Rows.from_tables([opened], features=step.columns, keep=groups)
         batches = []
-        for chunk in rows.chunks(step.columns):
+        for chunk in rows.chunks([*step.columns, *groups]):
             scores, columns = step.evidence(chunk)
             scored = {"score": pa.array(scores, from_pandas=True), **columns}
             batches.append(pa.RecordBatch.from_pydict(scored))

@@ -390,6 +390,12 @@ def test_thresholds_of_genes_are_those_of_their_rows(punoise, predictor, tmp_pat
     assert (applied["level"][len(frame) :] == own_levels(whole, frame["sift"].to_numpy())).all()
     assert (own["level"] != own_levels(whole, own["score"].to_numpy())).mean() > 0.05
 
+    by_gene = (str(out / "group_thresholds.tsv"), "sift")
+    in_python = pu_noise_cli.apply(frame.astype({"gene": str}), *by_gene, by="gene")
+    assert (in_python["level"].to_numpy() == applied["level"][: len(frame)].to_numpy()).all()
+    with pytest.raises(pu_noise_cli.errors.UsageError, match="by="):
+        pu_noise_cli.apply(frame, *by_gene)
+
     assert "--by" in punoise("apply", *given, expect=2).err
     plain = ("--thresholds", out / "thresholds.tsv", *given[2:], "--by", "gene")
     assert "group" in punoise("apply", *plain, expect=2).err
