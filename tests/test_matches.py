@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -226,3 +228,54 @@ def test_groups_have_q_values_of_their_own(experiment, punoise, tmp_path):
     write_pin(tmp_path / "rare.pin", rare)
     given = ["matches", tmp_path / "rare.pin", "--by", "charge", "--out-dir", tmp_path / "rare"]
     assert "few-decoys" in punoise(*given).err
+
+
+# What the guide shows
+
+
+def guide_command(start: str) -> list[str]:
+    """The words of the command in the guide that begins so."""
+    page = (Path(__file__).parent.parent / "docs" / "proteomics.md").read_text()
+    blocks = re.findall(r"```\n(.*?)```", page, re.DOTALL)
+    (command,) = (block for block in blocks if block.startswith(start))
+    return shlex.split(command.replace("\\\n", " "))[1:]
+
+
+def test_the_guide_reads_a_report_of_dia_nn(punoise, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng, n = np.random.default_rng(1), 1200
+    decoy = np.arange(n) % 2
+    correct = (decoy == 0) & (rng.random(n) < 0.5)
+    columns = ("Evidence", "Mass.Evidence", "Quantity.Quality", "RT", "Predicted.RT")
+    features = {name: rng.normal(size=n) + 2 * correct for name in columns}
+    pair = np.arange(n) // 2
+    names = {"Run": np.where(pair < 300, "a", "b"), "Precursor.Id": [f"PEP{i}2" for i in pair]}
+    names["Stripped.Sequence"] = np.where(decoy, "DEC", "PEP") + pair.astype(str).astype(object)
+    report = pd.DataFrame({**names, "Decoy": decoy, **features, "Q.Value": decoy / 2})
+    report.to_parquet("report.parquet")
+    punoise(*guide_command("punoise matches report.parquet"))
+    stated = json.loads((tmp_path / "results" / "matches.json").read_text())
+    psms = stated["levels"]["psms"]
+    assert psms["targets"] + psms["decoys"] == n // 2  # a target competes with its decoy
+    assert 200 < dict(map(tuple, psms["accepted"]))[0.01] < 330  # of some 300 correct ones
+
+
+def test_the_guide_finds_the_fdr_without_decoys(punoise, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+
+    def table(correct: np.ndarray, name: str) -> pd.DataFrame:
+        features = {f"x{i}": rng.normal(size=len(correct)) + 2 * correct for i in range(4)}
+        ids = [f"{name}{i}" for i in range(len(correct))]
+        return pd.DataFrame({"psm": ids, "peptide": ids, **features})
+
+    correct = rng.random(3000) < 0.4
+    table(np.ones(300, bool), "known").to_csv("confirmed.tsv", sep="\t", index=False)
+    table(correct, "m").to_csv("all_matches.tsv", sep="\t", index=False)
+    punoise(*guide_command("punoise run --labeled confirmed.tsv"))
+    found = pd.read_parquet(tmp_path / "results" / "posterior.parquet")
+    found = found[found["id"].str.startswith("m")].set_index("id")
+    wrong = ~correct[found.index.str[1:].astype(int)]
+    accepted = (found["fdr"] <= 0.05).to_numpy()
+    assert accepted.sum() > 600
+    assert wrong[accepted].mean() < 0.1

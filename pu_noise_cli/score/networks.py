@@ -46,7 +46,7 @@ TILE, EDGE = 304, 8  # rows that are scored at once, and the margin on both side
 FOLDS = 10  # of units; each block holds out one for early stopping
 
 MAX_MIXED = 0.1  # the fraction of labeled rows among rows that are set apart
-MIN_APART = 200  # rows that must be set apart for a second round
+MIN_APART = 20  # rows that must be set apart for a second round
 
 
 @dataclass(frozen=True)
