@@ -6,18 +6,23 @@ Scores of positives are normal around `separation`, those of negatives around 0;
 learned, five features are, and logistic regression learns from the training rows. The new rows have
 another fraction of positives. Coverage of the 95% interval, mean absolute error, and that of taking
 the training rows' alpha for the new rows.
+
+`--varied` draws classes of any shape, alpha and beta from the prior of `auto` for every repeat: the
+population that its belief is about. The new alpha is a part of the old one, or far above it.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+from simulator import draw_shares, univariate
 
 from pu_noise_cli.prior.auto import DRAWS, believe
 from pu_noise_cli.prior.base import Settings
-from pu_noise_cli.prior.shift import shifted_alpha
+from pu_noise_cli.prior.shift import shifted_alpha, usual_density
 from pu_noise_cli.score.classifiers import CLASSIFIERS, Training
 from pu_noise_cli.score.model import fit_scaling
 from pu_noise_cli.score.sketch import Sketch
@@ -50,7 +55,11 @@ SETTINGS = (
 )
 
 
-def draw(setting: Setting, seed: int) -> tuple[Sketch, np.ndarray, float]:
+Drawn = tuple[Sketch, np.ndarray, float]
+VARIED = ((50, 2000, 500), (100, 5000, 2000), (300, 3000, 1000), (1000, 10000, 5000))
+
+
+def draw(setting: Setting, seed: int) -> Drawn:
     """Training scores, new scores, and the fraction of positives among the new rows."""
     rng = np.random.default_rng(seed)
     sizes = (setting.labeled, setting.unlabeled, setting.new)
@@ -69,37 +78,66 @@ def draw(setting: Setting, seed: int) -> tuple[Sketch, np.ndarray, float]:
     return Sketch.from_rows(scores, labeled.astype(np.int8)), new, float(y[n:].mean())
 
 
-def once(setting: Setting, seed: int) -> tuple[bool, float, float, float]:
+def draw_varied(sizes: tuple[int, int, int], rarer: bool, seed: int) -> Drawn:
+    """The same for classes, alpha and beta that differ between draws."""
+    rng = np.random.default_rng(seed)
+    classes, (alpha, beta) = univariate(rng), draw_shares(rng)
+    new_alpha = alpha * rng.random() / 2 if rarer else alpha + (1 - alpha) * rng.uniform(0.2, 0.6)
+    shares = (beta, alpha, new_alpha)
+    cells, sets, positive = [], [], []
+    for code, (n, share) in enumerate(zip(sizes, shares, strict=True)):
+        y = rng.random(n) < share
+        for kind, density in ((True, classes.positives), (False, classes.negatives)):
+            drawn = rng.choice(len(density), (y == kind).sum(), p=density / density.sum())
+            cells.append(drawn)
+            sets.append(np.full(len(drawn), code))
+        positive.append(y.mean())
+    scores, code = np.concatenate(cells).astype(float), np.concatenate(sets)
+    training = code < 2
+    sketch = Sketch.from_rows(scores[training], (code[training] == 0).astype(np.int8))
+    return sketch, scores[~training], float(positive[2])
+
+
+def once(drawn: Drawn) -> tuple[bool, float, float, float]:
     """Covered, error, error of the old alpha, width."""
-    sketch, new, truth = draw(setting, seed)
+    sketch, new, truth = drawn
     belief, _, _ = believe(sketch, Settings())  # that of `auto`
     old = float(belief.alphas(np.array([0.5]))[0])
     counts = np.bincount(sketch.cell_index(new), minlength=len(sketch.edges))
-    found = shifted_alpha(sketch, counts, belief.draws(DRAWS))
+    found = shifted_alpha(sketch, counts, belief.draws(DRAWS), usual_density)
     low, high = found.alpha_ci
     return low <= truth <= high, abs(found.alpha - truth), abs(old - truth), high - low
+
+
+def summary(draws: Iterable[Drawn], repeats: int) -> str:
+    """Cells of the table."""
+    covered, error, old, width = np.mean([once(drawn) for drawn in draws], axis=0)
+    return f"{100 * covered:.0f}% of {repeats} | {width:.3f} | {error:.4f} | {old:.4f} |"
 
 
 def main() -> None:
     """Print a table in Markdown."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=100)
-    parser.add_argument("--settings", type=int, nargs="*", default=range(len(SETTINGS)))
+    parser.add_argument("--varied", action="store_true")
     options = parser.parse_args()
-    print("| training α | new α | β | rows (L, U, new) | score | covered | width | error | old α |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for number in options.settings:
-        setting = SETTINGS[number]
-        seeds = range(1000 * number, 1000 * number + options.repeats)
-        covered, error, old, width = np.mean([once(setting, seed) for seed in seeds], axis=0)
+    if options.varied:
+        print("| rows (L, U, new) | new α | covered | width | error | old α |\n|" + "---|" * 6)
+        for number, sizes in enumerate(VARIED):
+            for rarer in (True, False):
+                first = 100_000 + 2000 * number + 1000 * rarer
+                draws = (draw_varied(sizes, rarer, first + i) for i in range(options.repeats))
+                cells = f"{', '.join(map(str, sizes))} | {'below half' if rarer else 'above'}"
+                print(f"| {cells} | {summary(draws, options.repeats)}", flush=True)
+        return
+    print("| α | new α | β | rows (L, U, new) | score | covered | width | error | old α |")
+    print("|" + "---|" * 9)
+    for number, setting in enumerate(SETTINGS):
+        draws = (draw(setting, 1000 * number + i) for i in range(options.repeats))
         kind = "learned" if setting.learned else f"d = {setting.separation}"
         rows = f"{setting.labeled}, {setting.unlabeled}, {setting.new}"
-        share = f"{100 * covered:.0f}% of {options.repeats}"
-        print(
-            f"| {setting.alpha} | {setting.new_alpha} | {setting.beta} | {rows} | {kind} "
-            f"| {share} | {width:.3f} | {error:.4f} | {old:.4f} |",
-            flush=True,
-        )
+        shares = f"{setting.alpha} | {setting.new_alpha} | {setting.beta}"
+        print(f"| {shares} | {rows} | {kind} | {summary(draws, options.repeats)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -47,7 +47,8 @@ MAY_IMPORT = {
     "pipeline": PIPELINE,
     "api": INTERFACE | {"api"},
     "cli": INTERFACE | {"api", "cli"},
-    "__init__": {"api"},
+    "classifier": {"api", "errors"},
+    "__init__": {"api", "classifier"},
     "__main__": {"cli"},
 }
 ROOMS = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}

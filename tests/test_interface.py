@@ -1,5 +1,6 @@
 """The Python interface gives what the commands give."""
 
+import doctest
 import inspect
 import json
 import pickle
@@ -18,10 +19,12 @@ import pytest
 from conftest import small_frames, validated
 
 import pu_noise_cli as punoise_api
+from pu_noise_cli import api, classifier
 from pu_noise_cli.api import option_definitions
 from pu_noise_cli.errors import EstimationError, InputError, UsageError
 from pu_noise_cli.options import definitions
 
+GUIDE = Path(__file__).parent.parent / "docs" / "python.md"
 NOTEBOOK = Path(__file__).parent.parent / "docs" / "notebook.py"
 PROCESS = {"out_dir", "table_format", "shards", "dask", "resume", "strict", "on_failure"}
 PROCESS |= {"quiet", "verbose"}
@@ -447,6 +450,17 @@ def test_groups_have_the_numbers_of_run(frames, punoise, tmp_path):
 def test_the_report_of_data_frames(frames, tmp_path):
     punoise_api.estimate(*frames, classifier="logistic").report(tmp_path / "r.html")
     assert "unlabeled rows" in (tmp_path / "r.html").read_text()
+
+
+def test_the_examples_of_docstrings_and_of_the_guide_run():
+    assert doctest.testfile(str(GUIDE), module_relative=False) == (0, doctest_examples(GUIDE))
+    for module in (api, classifier):
+        failed, run = doctest.testmod(module)
+        assert (failed, run > 3) == (0, True)
+
+
+def doctest_examples(file: Path) -> int:
+    return file.read_text().count("\n>>> ")
 
 
 def test_the_notebook_runs(tmp_path, monkeypatch, capsys):

@@ -7,6 +7,7 @@ with the same f1 and f0, so V = w L + (1-w) U with α' = α + w (β-α). The sco
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -16,6 +17,7 @@ from ..errors import EstimationError
 from ..notices import Notice
 from ..numerics import FloatArray, IntArray, bin_starts, mid_ranks
 from ..score.sketch import Sketch
+from .auto import prior_belief
 from .document import Prior, shares_for
 
 METHOD = "prior-shift"
@@ -40,7 +42,10 @@ class Shifted:
 
 
 def shifted_alpha(
-    training: Sketch, new: FloatArray, pairs: tuple[tuple[float, float], ...]
+    training: Sketch,
+    new: FloatArray,
+    pairs: tuple[tuple[float, float], ...],
+    density: Callable[[FloatArray], FloatArray] = np.ones_like,
 ) -> Shifted:
     """Alpha of new rows.
 
@@ -52,6 +57,8 @@ def shifted_alpha(
         The new rows in each cell of the training scores.
     pairs
         Equally likely pairs of the fractions of positives among unlabeled and labeled rows.
+    density
+        The density of the new α before the new rows are seen, up to a factor.
     """
     if new.sum() < MIN_ROWS:
         raise EstimationError(f"{int(new.sum())} new rows; at least {MIN_ROWS} are needed")
@@ -67,8 +74,10 @@ def shifted_alpha(
     log_likelihood, misfit = _profile(counts, w)
     likelihood = np.exp(log_likelihood - log_likelihood.max())
     # every pair with every w that it allows, as an α' is between 0 and 1
-    shifted = alpha[:, None] + w * (beta - alpha)[:, None]
-    mass = np.where((shifted >= 0) & (shifted <= 1), likelihood, 0.0)
+    excess = (beta - alpha)[:, None]
+    shifted = alpha[:, None] + w * excess
+    possible = (shifted >= 0) & (shifted <= 1)
+    mass = np.where(possible, likelihood * density(shifted) * np.abs(excess), 0.0)
     if not mass.sum() > 0:
         mass, shifted = np.tile(likelihood, (len(alpha), 1)), shifted.clip(0, 1)
     order = np.argsort(shifted, axis=None)
@@ -79,7 +88,16 @@ def shifted_alpha(
     betas = np.repeat(beta, len(w))[places]
     draws = zip(values[3:].tolist(), betas[3:].tolist(), strict=True)
     low, middle, high = values[:3].tolist()
+    low = low if low * new.sum() >= 1 else 0.0  # less than a row is none
     return Shifted(middle, (low, high), tuple(draws), _notices(misfit.min(), len(counts)))
+
+
+def usual_density(alpha: FloatArray) -> FloatArray:
+    """The density of α by the prior of `auto`, in which small values are likely."""
+    belief = prior_belief()
+    edges = belief.alpha_edges
+    heights = belief.mass.sum(1) / np.diff(edges)
+    return heights[(np.searchsorted(edges, alpha, "right") - 1).clip(0, len(heights) - 1)]
 
 
 def shifted_prior(prior: Prior, training: Sketch, new: Sketch, sample: str | None = None) -> Prior:
@@ -88,8 +106,10 @@ def shifted_prior(prior: Prior, training: Sketch, new: Sketch, sample: str | Non
     cells = training.cell_index(new.scores)
     rows = np.zeros(len(training.edges))
     np.add.at(rows, cells, new.unlabeled)
-    found = shifted_alpha(training, rows, shares.draws or ((shares.alpha, shares.beta),))
     of_negatives = prior.labeled_class == "negative"
+    pairs = shares.draws or ((shares.alpha, shares.beta),)
+    density = np.ones_like if of_negatives else usual_density
+    found = shifted_alpha(training, rows, pairs, density)
     draws = tuple((alpha, 1 - beta if of_negatives else beta) for alpha, beta in found.draws)
     return Prior(
         method=METHOD,

@@ -1,0 +1,316 @@
+"""PUClassifier: positive-unlabeled learning with the interface of scikit-learn classifiers."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+
+from .api import Estimated, estimate
+from .errors import PunoiseError
+
+LABELED, UNLABELED, NEGATIVE = 1, 0, -1  # values of s
+FloatArray = NDArray[np.float64]
+GROUP = "group"
+
+
+class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Learn from labeled positives, some of them wrong, and unlabeled rows.
+
+    `fit(X, s)` takes s = 1 or True for labeled rows, 0 or None for unlabeled rows and -1 for known
+    negatives. It estimates which fraction of the unlabeled rows is positive (alpha) and which
+    fraction of the labels is right (beta); `predict_proba` gives the probability that a row is
+    positive, not that it is labeled.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier, optional
+        Learns to tell labeled rows from all others. It is fitted on `cv` folds, so that every row
+        is scored by a model that has not seen it, and then on all rows. By default punoise learns a
+        score with networks of its own, which are out of bag; they cope with missing values.
+    purity : float, optional
+        The least fraction of positives among the unlabeled rows that score like the top fifth of
+        the labeled ones. By default nothing is assumed.
+    beta : float, optional
+        The fraction of the labels that is right, if it is known.
+    alpha_between, beta_between : pair of floats, optional
+        Ranges in which alpha and beta are known to lie.
+    threshold : float, default 0.5
+        `predict` calls rows whose probability of being positive is at least this.
+    fdr : float, optional
+        `predict` instead calls rows up to this false discovery rate.
+    cv : int, default 5
+        Folds for `estimator`. With `groups`, a group is never split between folds.
+    on_failure : "raise" or "warn", default "raise"
+        What to do if alpha cannot be estimated, as labeled rows are fewer than 20 or score like the
+        others: raise a ValueError; or, with `estimator`, warn, leave alpha_ and beta_ NaN, and
+        predict the probability of being labeled.
+    seed : int, default 0
+        Of all random numbers.
+    threads : int, default 1
+
+    Attributes
+    ----------
+    alpha_, beta_ : float
+        The fraction of positives among unlabeled rows, and of correct labels.
+    alpha_ci_, beta_ci_ : pair of floats
+        Their 95% intervals.
+    result_ : Estimated
+        Everything else: posteriors of the training rows, charts, the report.
+    estimator_ : the estimator fitted on all rows; None without one
+    oof_scores_ : array
+        The score of each training row by a model that has not seen it; with `estimator` only.
+    classes_ : array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from pu_noise_cli import PUClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> positive = np.r_[np.ones(190), np.zeros(10), np.ones(400), np.zeros(1600)]
+    >>> X = rng.normal(size=(2200, 4)) + 1.5 * positive[:, None]
+    >>> s = np.r_[np.ones(200), np.zeros(2000)]
+    >>> model = PUClassifier(LogisticRegression()).fit(X, s)
+    >>> 0.1 < model.alpha_ < 0.3
+    True
+    >>> model.predict_proba(X[:3]).shape
+    (3, 2)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        purity: float | None = None,
+        beta: float | None = None,
+        alpha_between: tuple[float, float] | None = None,
+        beta_between: tuple[float, float] | None = None,
+        threshold: float = 0.5,
+        fdr: float | None = None,
+        cv: int = 5,
+        on_failure: str = "raise",
+        seed: int = 0,
+        threads: int = 1,
+    ) -> None:
+        self.estimator = estimator
+        self.purity = purity
+        self.beta = beta
+        self.alpha_between = alpha_between
+        self.beta_between = beta_between
+        self.threshold = threshold
+        self.fdr = fdr
+        self.cv = cv
+        self.on_failure = on_failure
+        self.seed = seed
+        self.threads = threads
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.allow_nan = self.estimator is None
+        return tags
+
+    # ---- Fitting
+
+    def fit(self, X: Any, s: Any, groups: Any = None) -> Self:
+        """Learn a score and estimate alpha, beta and posteriors.
+
+        Parameters
+        ----------
+        X : array or data frame of numbers, shape (n, d)
+        s : array, shape (n,)
+            1 or True: labeled; 0 or None: unlabeled; -1: known negative.
+        groups : array, shape (n,), optional
+            Rows of one group, such as a gene, are never split between training and scoring.
+        """
+        finite = "allow-nan" if self.estimator is None else True
+        X, s = validate_data(
+            self, X, _coded(s), ensure_all_finite=finite, dtype=np.float64, ensure_min_samples=2
+        )
+        sets = self._sets(s)
+        if groups is not None:
+            groups = column_or_1d(groups)
+            if len(groups) != len(sets):
+                raise ValueError(f"{len(groups)} groups for {len(sets)} rows")
+        options = {
+            "purity": self.purity,
+            "beta": self.beta,
+            "alpha_between": self.alpha_between,
+            "beta_between": self.beta_between,
+            "fdr": self.fdr,
+            "seed": self.seed,
+            "threads": self.threads,
+        }
+        self.result_: Estimated | None
+        try:
+            if self.estimator is None:
+                self.estimator_ = None
+                self.result_ = _estimate_from_features(X, sets, groups, options)
+            else:
+                self.oof_scores_ = self._cross_fit(X, sets == LABELED, groups)
+                self.estimator_ = clone(self.estimator).fit(X, sets == LABELED)
+                self.result_ = _estimate(self.oof_scores_, sets, options)
+        except PunoiseError as error:
+            if self.on_failure != "warn" or self.estimator is None:
+                raise ValueError(str(error)) from error
+            warnings.warn(f"no estimate of alpha: {error}", UserWarning, stacklevel=2)
+            self.result_ = None
+        found = self.result_
+        self.alpha_, self.beta_ = (np.nan, np.nan) if found is None else (found.alpha, found.beta)
+        self.alpha_ci_ = None if found is None else found.alpha_ci
+        self.beta_ci_ = None if found is None else found.beta_ci
+        self._cutoff = 0.0 if found is None else self._least_score(found)
+        return self
+
+    def _sets(self, s: NDArray[Any]) -> NDArray[np.int64]:
+        """The set of each row; of two values the higher one means labeled."""
+        check_classification_targets(s)
+        values = unique_labels(s)
+        if len(values) < 2:
+            raise ValueError(
+                f"s has one class, {values[0]!r}: labeled (1) and unlabeled (0) needed"
+            )
+        if {*values} <= {LABELED, UNLABELED, NEGATIVE}:
+            self.classes_ = np.array([UNLABELED, LABELED], dtype=s.dtype)
+            return s.astype(np.int64)
+        if len(values) > 2:
+            raise ValueError(
+                "Only binary classification is supported: s is 1 (labeled), 0 (unlabeled) or -1 "
+                f"(known negative), but it has {len(values)} values"
+            )
+        self.classes_ = values
+        return (s == values[1]).astype(np.int64)
+
+    def _cross_fit(self, X: FloatArray, labeled: NDArray[np.bool_], groups: Any) -> FloatArray:
+        """Scores of all rows, each by a model that saw neither the row nor its group."""
+        if not is_classifier(self.estimator):
+            raise ValueError(f"estimator={self.estimator!r} is not a classifier")
+        folds = StratifiedKFold if groups is None else StratifiedGroupKFold
+        splits = folds(self.cv, shuffle=True, random_state=self.seed).split(X, labeled, groups)
+        scores = np.full(len(labeled), np.nan)
+        for train, test in splits:
+            if labeled[train].all() or not labeled[train].any():
+                raise ValueError("a fold has rows of one kind only: use fewer folds (cv)")
+            scores[test] = _scores(clone(self.estimator).fit(X[train], labeled[train]), X[test])
+        return scores
+
+    def _least_score(self, found: Estimated) -> float:
+        """The score above which rows are called positive."""
+        columns, scores = found.posteriors.columns, found.posteriors.calibration.sketch.scores
+        called = columns["posterior"] >= self.threshold
+        if self.fdr is not None:
+            called = columns["fdr"] <= self.fdr
+        first = int(called.argmax()) if called.any() else len(scores)
+        if first == len(scores):
+            return float(scores[-1]) + 1
+        return float(scores[first] + (scores[first - 1] if first else scores[0] - 2)) / 2
+
+    # ---- New rows
+
+    def _checked(self, X: Any) -> FloatArray:
+        check_is_fitted(self)
+        finite = "allow-nan" if self.estimator is None else True
+        checked: FloatArray = validate_data(
+            self, X, reset=False, ensure_all_finite=finite, dtype=np.float64
+        )
+        return checked
+
+    def score_samples(self, X: Any) -> FloatArray:
+        """The score of each row, which ranks rows as their probability does, but finer."""
+        X = self._checked(X)
+        if self.estimator_ is not None:
+            return _scores(self.estimator_, X)
+        assert self.result_ is not None
+        return np.asarray(self.result_.score(X, self.threads)["score"], np.float64)
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """How far the score is above that from which rows are called: positive if called."""
+        if self._has_estimate():
+            return self.score_samples(X) - self._cutoff
+        p = self.predict_proba(X)[:, 1]
+        return p - 0.5
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """The probabilities that a row is negative and positive, shape (n, 2)."""
+        X = self._checked(X)
+        rows = X if self.estimator_ is None else _scores(self.estimator_, X)
+        if self.result_ is None:
+            p = 1 / (1 + np.exp(-rows))
+            if self.estimator_ is not None and hasattr(self.estimator_, "predict_proba"):
+                p = np.asarray(self.estimator_.predict_proba(X)[:, 1], np.float64)
+        else:
+            p = np.asarray(self.result_.score(rows, self.threads)["posterior"], np.float64)
+        return np.column_stack([1 - p, p])
+
+    def _has_estimate(self) -> bool:
+        check_is_fitted(self)
+        return self.result_ is not None
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each row, at `threshold` or, if given, at `fdr`."""
+        called = self.decision_function(X) > 0
+        return np.asarray(self.classes_[called.astype(int)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The AUC of labeled rows against all others; `y` is as `s` of `fit`.
+
+        Accuracy would need true classes.
+        """
+        scores = self.score_samples(X)
+        labeled = _coded(y) == self.classes_[1]
+        return float(roc_auc_score(labeled, scores, sample_weight=sample_weight))
+
+
+def _coded(s: Any) -> NDArray[Any]:
+    """The sets of rows as numbers; None is unlabeled."""
+    if s is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    if isinstance(s, (list, tuple)) or getattr(s, "dtype", None) is np.dtype(object):
+        values = [UNLABELED if value is None else value for value in np.asarray(s, object).ravel()]
+        if len(values) < np.asarray(s, object).size or any(isinstance(v, str) for v in values):
+            return np.asarray(s)
+        s = np.asarray(values)
+    coded = column_or_1d(check_array(s, ensure_2d=False, dtype=None), warn=True)
+    if coded.dtype.kind in "USO":
+        raise ValueError("s has texts: give 1 for labeled, 0 for unlabeled, -1 for known negatives")
+    return coded.astype(np.int64) if coded.dtype == bool else coded
+
+
+def _scores(estimator: Any, X: FloatArray) -> FloatArray:
+    """The scores of a fitted classifier, shape (n,), high for labeled rows."""
+    if hasattr(estimator, "decision_function"):
+        return np.asarray(estimator.decision_function(X), np.float64).ravel()
+    return np.asarray(estimator.predict_proba(X)[:, 1], np.float64)
+
+
+def _estimate(rows: Any, sets: NDArray[np.int64], options: dict[str, Any]) -> Estimated:
+    negatives = rows[sets == NEGATIVE] if (sets == NEGATIVE).any() else None
+    return estimate(rows[sets == LABELED], rows[sets == UNLABELED], negatives=negatives, **options)
+
+
+def _estimate_from_features(
+    X: FloatArray, sets: NDArray[np.int64], groups: Any, options: dict[str, Any]
+) -> Estimated:
+    """With a score of our own; columns of numbers have the names that arrays get."""
+    import pyarrow as pa
+
+    options = {**options, "transform": True}
+    if groups is None:
+        return _estimate(X, sets, options)
+
+    def table(code: int) -> pa.Table:
+        columns = {f"x{j}": X[sets == code, j] for j in range(X.shape[1])}
+        return pa.table({**columns, GROUP: [str(group) for group in groups[sets == code]]})
+
+    negatives = table(NEGATIVE) if (sets == NEGATIVE).any() else None
+    return estimate(
+        table(LABELED), table(UNLABELED), negatives=negatives, group_column=GROUP, **options
+    )

@@ -1,0 +1,139 @@
+"""PUClassifier behaves as scikit-learn expects and gives the numbers of estimate()."""
+
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+import pu_noise_cli as punoise_api
+from pu_noise_cli import PUClassifier
+
+EXPECTED = {
+    "check_fit_score_takes_y": "the second argument is s: it says what is labeled, not the class",
+    "check_classifiers_classes": "texts are refused: which of two means labeled is not guessed",
+}
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features, s and the true classes; alpha 0.3, beta 0.9."""
+    rng = np.random.default_rng(1)
+    y = np.r_[np.arange(200) < 180, np.arange(800) < 240]
+    order = rng.permutation(1000)
+    x = rng.normal(size=(1000, 3)) + 1.5 * y[:, None]
+    return x[order], (np.arange(1000) < 200).astype(int)[order], y[order]
+
+
+def test_scikit_learn_accepts_it():
+    model = PUClassifier(LogisticRegression(), cv=2, on_failure="warn")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = check_estimator(model, expected_failed_checks=EXPECTED, on_fail=None)
+    failed = [r["check_name"] for r in results if r["status"] == "failed"]
+    assert not failed
+    assert sum(r["status"] == "passed" for r in results) > 45
+
+
+def test_it_gives_the_numbers_of_estimate(rows):
+    x, s, _ = rows
+    model = PUClassifier(beta=0.9).fit(x, s)
+    found = punoise_api.estimate(x[s == 1], x[s == 0], beta=0.9)
+    assert (model.alpha_, model.alpha_ci_, model.beta_) == (found.alpha, found.alpha_ci, 0.9)
+    new = x[:50] + 0.01
+    scored = found.score(new)
+    assert model.predict_proba(new)[:, 1].tolist() == scored["posterior"].tolist()
+    assert model.score_samples(new).tolist() == scored["score"].tolist()
+    called = model.predict(new)
+    assert (called == (model.decision_function(new) > 0)).all()
+    assert (called == (scored["posterior"] >= 0.5)).mean() > 0.97
+
+
+def test_any_classifier_gives_the_score(rows):
+    x, s, y = rows
+    model = PUClassifier(RandomForestClassifier(50, min_samples_leaf=5, random_state=0)).fit(x, s)
+    assert model.alpha_ci_[0] < 0.3 < model.alpha_ci_[1]
+    assert ((model.predict(x) == 1) == y).mean() > 0.8
+    strict = PUClassifier(LogisticRegression(), fdr=0.3).fit(x, s)
+    loose = PUClassifier(LogisticRegression(), threshold=0.2).fit(x, s)
+    assert 0 < strict.predict(x).sum() < loose.predict(x).sum()
+    again = pickle.loads(pickle.dumps(strict))
+    assert (again.predict_proba(x) == strict.predict_proba(x)).all()
+
+
+def test_values_of_s(rows):
+    x, s, y = rows
+    model = PUClassifier(LogisticRegression()).fit(x, s)
+    for same in (s.astype(bool), [1 if v else None for v in s], s.astype(float), pd.Series(s)):
+        assert PUClassifier(LogisticRegression()).fit(x, same).alpha_ == model.alpha_
+    negative = np.where((s == 0) & ~y & (np.arange(len(s)) % 4 == 0), -1, s)
+    with_negatives = PUClassifier(LogisticRegression()).fit(x, negative)
+    assert with_negatives.result_.prior["n_negatives"] == (negative == -1).sum()
+    for wrong, message in (
+        (np.where(s, "yes", "no"), "texts"),
+        (np.arange(len(s)) % 4, "binary"),
+        (np.ones(len(s)), "one class"),
+        (np.where(s == 1, 1, -1), "unlabeled"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            PUClassifier(LogisticRegression()).fit(x, wrong)
+    with pytest.raises(ValueError, match="purity=2"):
+        PUClassifier(LogisticRegression(), purity=2).fit(x, s)
+
+
+class Recorder(ClassifierMixin, BaseEstimator):
+    """Remembers the rows that it was fitted on: the first column is the group."""
+
+    def fit(self, X, y):
+        self.classes_, self.groups_ = np.unique(y), {*X[:, 0]}
+        return self
+
+    def predict_proba(self, X):
+        seen = self.groups_ & {*X[:, 0]}
+        assert not seen or len(seen) == len(self.groups_), "a group is split"
+        p = 1 / (1 + np.exp(-X[:, 1]))
+        return np.column_stack([1 - p, p])
+
+
+def test_a_group_is_never_split(rows):
+    x, s, _ = rows
+    groups = np.arange(len(s)) % 40
+    grouped = np.column_stack([groups, x[:, 0]])
+    PUClassifier(Recorder()).fit(grouped, s, groups=groups)
+    with pytest.raises(AssertionError, match="split"):
+        PUClassifier(Recorder()).fit(grouped, s)
+    model = PUClassifier().fit(x, s, groups=groups)
+    assert 0 < model.alpha_ < 1
+
+
+def test_it_works_with_the_tools_of_scikit_learn(rows, tmp_path):
+    x, s, _ = rows
+    search = GridSearchCV(
+        PUClassifier(LogisticRegression()),
+        {"purity": [None, 0.3], "estimator": [LogisticRegression(C=0.1), LogisticRegression()]},
+        cv=2,
+        error_score="raise",
+    ).fit(x, s)
+    assert 0.7 < search.best_score_ < 1
+    frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(kind=np.where(x[:, 0] > 0, "u", "v"))
+    columns = ColumnTransformer(
+        [("scale", StandardScaler(), ["a", "b", "c"]), ("kind", OneHotEncoder(), ["kind"])]
+    )
+    pipeline = make_pipeline(columns, PUClassifier(LogisticRegression()))
+    pipeline = clone(pipeline).set_output(transform="default").fit(frame, s)
+    joblib.dump(pipeline, tmp_path / "model.joblib")
+    loaded = joblib.load(tmp_path / "model.joblib")
+    assert (loaded.predict_proba(frame) == pipeline.predict_proba(frame)).all()
+    scaled = make_pipeline(StandardScaler(), PUClassifier(LogisticRegression()))
+    scaled.set_output(transform="pandas").fit(frame[["a", "b", "c"]], s)
+    assert [*scaled[-1].feature_names_in_] == ["a", "b", "c"]
