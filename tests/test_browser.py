@@ -352,6 +352,20 @@ def test_candidates_can_be_searched_and_sorted(browser, pages):
             assert values == sorted(values, reverse=order == "descending")
 
 
+def test_a_page_of_300_samples_can_be_filtered(browser, tmp_path):
+    many = samples.compared(tuple(f"sample {i}" for i in range(299)))
+    (tmp_path / "many.html").write_text(render_comparison(many), encoding="utf-8")
+    assert (tmp_path / "many.html").stat().st_size < 1_600_000
+    with browser.page(tmp_path / "many.html", DESK) as page:
+        rows = "Array.from(document.querySelectorAll('#samples tbody tr'))"
+        assert page.js(f"{rows}.length") == 300
+        assert page.js(f"{rows}[0].cells[1].textContent") == "failed"
+        page.js("document.querySelector('#samples input').focus()")
+        page.call("Input.insertText", text="sample 17")
+        page.wait(f"{rows}.filter(r => !r.hidden).length === 11")
+        assert page.complaints == []
+
+
 def test_the_contents_stay_in_sight_on_a_wide_screen_only(browser, pages):
     for width, display in ((1300, "block"), (1000, "none")):
         with browser.page(pages["run"], width) as page:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from report_samples import data_of, section
 from test_psms import pin_lines
 
 
@@ -205,6 +206,32 @@ def test_matches_name_the_file_and_list_decoys(experiment, punoise, tmp_path):
     stated = json.loads((tmp_path / "out" / "matches.json").read_text())
     assert [run["name"] for run in stated["runs"]] == ["a.pin", "b.pin"]
     assert stated["levels"]["psms"]["decoys"] == len(decoys) - 1
+
+
+def test_the_report_of_matches_has_the_counts_of_the_files(experiment, punoise, tmp_path):
+    said = punoise("matches", *experiment, "--out-dir", tmp_path / "out").err
+    page = (tmp_path / "out/report.html").read_text()
+    answer, runs = section(page, "answer"), section(page, "runs")
+    document = json.loads((tmp_path / "out/matches.json").read_text())
+    for name, shown in (("psms", "PSMs"), ("peptides", "peptides")):
+        q_value = pd.read_csv(tmp_path / f"out/{name}.tsv", sep="\t", usecols=["q-value"])
+        accepted = int((q_value["q-value"] <= 0.01).sum())
+        assert accepted > 0
+        assert f"{accepted:,} {shown} with a q-value of at most 0.01" in answer
+        assert re.search(rf"{name} +{accepted:,} at 1%", said)
+        targets, decoys = (document["levels"][name][kind] for kind in ("targets", "decoys"))
+        assert f"of {targets:,} targets; {decoys:,} decoys" in answer
+    assert len(document["runs"]) == len(experiment)
+    for run in document["runs"]:
+        counts = " ".join(f"{run[key]:,}" for key in ("accepted", "targets", "decoys"))
+        assert f"{run['name']} {counts}" in runs
+    drawn = data_of(page)
+    at_1 = [row for row in drawn["q-values"]["datasets"]["rows"] if row["q_value"] == 0.01]
+    assert [row["accepted"] for row in at_1] == [
+        dict(document["levels"][name]["accepted"])[0.01] for name in ("psms", "peptides")
+    ]
+    targets = sum(row["targets"] for row in drawn["targets-decoys"]["datasets"]["rows"])
+    assert targets == document["levels"]["psms"]["targets"]
 
 
 def test_a_stored_model_scores_a_new_file_in_one_command(experiment, punoise, tmp_path):
