@@ -56,6 +56,7 @@ PRINT = {
 PAGE = {name: f"var(--{name})" for name in PRINT}
 PAGE |= {"paper": "transparent", "surface": "var(--paper)"}
 
+STACKED = {"top": {"direction": "vertical", "anchor": "start"}}
 NBSP = "\u00a0"
 WIDE = 0.4  # width of an interval beyond which an estimate says little
 MAX_NAME = 48  # characters of a name that are shown at once
@@ -192,6 +193,12 @@ class Chart:
         """The headings of the fields of a row."""
         columns = _fill(_specification(self.kind)["usermeta"]["columns"], self.values)
         return {column["field"]: column["title"] for column in columns}
+
+
+def _stacked(spec: Spec) -> Spec:
+    """A specification with its legends one below the other, which Vega-Lite's schema lacks."""
+    legend = spec["config"]["legend"] | {"layout": STACKED}
+    return spec | {"config": spec["config"] | {"legend": legend}}
 
 
 @cache
@@ -331,7 +338,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.globals |= {
-        "script_json": lambda value: _html(script_json(value)),
+        "chart_json": lambda chart: _html(script_json(_stacked(chart.spec()))),
         "proportion": Proportion.from_estimate,
     }
     environment.filters |= {
@@ -418,7 +425,7 @@ def write_figures(charts: Sequence[Chart], directory: str) -> None:
     """Write an SVG and a PNG file for each chart, and summary.tsv with their numbers."""
     convert, files = converter(), {}
     for chart in charts:
-        svg = convert.vegalite_to_svg(chart.spec(PRINT, FIGURE_WIDTH))
+        svg = convert.vegalite_to_svg(_stacked(chart.spec(PRINT, FIGURE_WIDTH)))
         files[f"{chart.name}.svg"] = svg.encode()
         files[f"{chart.name}.png"] = convert.svg_to_png(svg, scale=PNG_SCALE)
     make_directory(directory)
