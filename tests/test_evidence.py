@@ -462,6 +462,28 @@ def test_every_label_must_be_named(punoise, classes, tmp_path):
     assert json.loads((tmp_path / "p.json").read_text())["n_unlabeled"] == 350
 
 
+def test_benign_rows_are_not_the_population_by_accident(punoise, classes, tmp_path):
+    known = ("--table", classes[0], "--label-column", "class", "--labeled-value", "P")
+    graded = ("--score-column", "x", "--out-dir", tmp_path / "out")
+    for more in (("--alpha", 0.1), (), ("--ignore-value", "VUS")):
+        result = punoise("calibrate", *known, *graded, *more, expect=2)
+        for named in ("'VUS' (150)", "'B' (100)", "'' (100)"):
+            assert named in result.err
+        for option in ("--negative-value", "--unlabeled-value"):
+            assert option in result.err
+        assert "'P'" not in result.err
+    assert not (tmp_path / "out").exists()
+    punoise("calibrate", *known, *graded, "--unlabeled-value", "*", "--alpha", 0.1)
+    prior = json.loads((tmp_path / "out/prior.json").read_text())
+    assert (prior["n_unlabeled"], prior["n_negatives"]) == (350, None)
+
+
+def test_the_short_help_has_what_clinical_tables_need(punoise):
+    listed = punoise("calibrate", "-h").out.decode()
+    for option in ("--missing-score", "--negative-value"):
+        assert option in listed
+
+
 def test_errors_name_the_row_of_the_file_though_rows_are_ignored(punoise, classes, tmp_path):
     table, frame = classes
     row = int(np.flatnonzero(frame["class"] == "B")[40])

@@ -31,6 +31,7 @@ def calibrate(options: Options, console: Console) -> None:
 
     if options.disease is not None and not MONDO.fullmatch(options.disease):
         raise UsageError(f"--disease {options.disease}: is not an id such as MONDO:0007254")
+    check_classes(options)
     if options.figures is not None:
         converter()  # a usage error if it is missing
     settings = options.pick(
@@ -49,6 +50,28 @@ def calibrate(options: Options, console: Console) -> None:
         write_figures(result.page.drawn, options.figures)
     print_run(result, options.out_dir, console)
     console.check_strict(result.notices)
+
+
+def check_classes(options: Options) -> None:
+    """Stop if rows of unnamed labels, such as benign ones, would become the population."""
+    from ..tables.dialect import Layout
+    from ..tables.reading import open_table
+    from ..tables.rows import EVERY_OTHER, count_labels, listed_labels
+
+    labeled = options.labeled_value
+    if not labeled or EVERY_OTHER in labeled or options.negative_value or options.unlabeled_value:
+        return
+    table, column = open_table(options.table, options.pick(Layout)), options.label_column
+    table.require(column, "--label-column")
+    others = count_labels(table, column)
+    for value in labeled:
+        del others[value]
+    also = f" column {column!r} also has {listed_labels(others)};" if others else ""
+    raise UsageError(
+        f"{table.name}: --labeled-value alone does not say what the other rows are;{also} name "
+        f"known negatives with --negative-value, and the population with --unlabeled-value "
+        f"('{EVERY_OTHER}' for all others)"
+    )
 
 
 @command("apply")

@@ -293,18 +293,12 @@ class Rows:
 
     def check_labels(self) -> None:
         """Raise an input error if a value that the user names does not occur as a label."""
-        found: Counter[str] = Counter()
-        for table in self.tables:
-            for batch, *_ in table.batches([str(self.label_column)]):
-                words = batch.column(0).cast(pa.string()).fill_null("").to_pylist()
-                found.update(part.strip() for word in words for part in word.split(","))
+        found = sum((count_labels(t, str(self.label_column)) for t in self.tables), Counter())
         named = [value for value, _ in self.label_values if value != EVERY_OTHER]
         if absent := [value for value in named if value not in found]:
-            most = [f"{shown(word)} ({rows})" for word, rows in found.most_common(MAX_WORDS)]
-            more = ", ..." if len(found) > MAX_WORDS else ""
             raise InputError(
                 f"{self.tables[0].name}: no row has {shown(absent[0])} in column "
-                f"{shown(self.label_column)}; its values are {', '.join(most)}{more}"
+                f"{shown(self.label_column)}; its values are {listed_labels(found)}"
             )
 
     def id_parts(self, chunk: Chunk) -> list[pa.Array]:
@@ -419,6 +413,21 @@ def _cut_long(batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
             cut = pc.binary_join_element_wise(start, "", "...")
             batch = batch.set_column(i, name, pc.if_else(long, cut, column))
     return batch
+
+
+def count_labels(table: Table, column: str) -> Counter[str]:
+    """How many rows have each label; values separated by commas count one by one."""
+    found: Counter[str] = Counter()
+    for batch, *_ in table.batches([column]):
+        words = batch.column(0).cast(pa.string()).fill_null("").to_pylist()
+        found.update(part.strip() for word in words for part in word.split(","))
+    return found
+
+
+def listed_labels(counts: Counter[str]) -> str:
+    """The most frequent labels with their numbers of rows."""
+    most = [f"{shown(word)} ({rows:,})" for word, rows in counts.most_common(MAX_WORDS)]
+    return ", ".join(most) + (", ..." if len(counts) > MAX_WORDS else "")
 
 
 def shown(text: object) -> str:
