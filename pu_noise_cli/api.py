@@ -44,7 +44,8 @@ OF_THE_PROCESS = frozenset(
     ["out_dir", "table_format", "shards", "dask", "resume", "strict", "on_failure"]
 ) | {"quiet", "verbose"}
 OF_POSTERIOR = ("bounds", "fdr")  # options of `posterior` that estimate() takes, too
-SETS = {"labeled": "labeled", "negatives": "negative", "unlabeled": "unlabeled"}  # and their names
+# the values of `set` for the rows of each table
+SETS = {"labeled": ["labeled"], "negatives": ["negative"], "unlabeled": ["unlabeled", "overlap"]}
 ONE_TABLE, ALL = "table", "all"
 LEVELS = ("psms", "peptides", "proteins")
 # options that name columns with a role
@@ -791,6 +792,7 @@ def _read_tables(folder: str, inputs: Inputs, typed: Mapping[str, pa.Table]) -> 
     typed
         Tables with the columns that are kept, as the caller has them.
     """
+    import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.csv
     import pyarrow.parquet as pq
@@ -801,8 +803,9 @@ def _read_tables(folder: str, inputs: Inputs, typed: Mapping[str, pa.Table]) -> 
     kept = [c for c in (*inputs.keep_columns, inputs.by) if c in posterior.column_names]
     posterior = posterior.select([c for c in posterior.column_names if c not in kept] + kept)
     tables = {ALL: posterior} if ALL in typed or inputs.label_column is not None else {}
-    for name, word in SETS.items():
-        part = posterior.filter(pc.equal(posterior["set"], word)).drop_columns("set")
+    for name, words in SETS.items():
+        here = pc.is_in(posterior["set"], value_set=pa.array(words))
+        part = posterior.filter(here).drop_columns("set")
         if name != "labeled":
             part = part.drop_columns("posterior_labeled")
         if part.num_rows:

@@ -374,7 +374,7 @@ def test_audits_go_on_until_no_row_is_left(drawn, punoise, scores, prior, tmp_pa
     assert {alpha for alpha, _ in found["draws"]} == {0.3}
     source = ("audit", "--scores", scores, "--prior", prior, "--out", tmp_path / "x.tsv")
     assert "drawn before" in punoise(*source, *options, expect=3).err
-    assert "needs a row" in punoise(*source, "--rows", 3, expect=2).err
+    assert "one for each stratum" in punoise(*source, "--rows", 3, expect=2).err
 
 
 def test_audits_of_other_strata_do_not_add_up(drawn, punoise, scores, prior, tmp_path):

@@ -179,7 +179,7 @@ def test_too_few_scores_are_an_error(gaps, options, punoise, tmp_path):
     frame = gaps[0].assign(score_a=gaps[0]["score_a"].where(gaps[0].index < 20))
     frame.to_csv(options[1], index=False)
     result = punoise("estimate-prior", *options, *SKIP, expect=3)
-    assert "labeled.csv: 17 labeled rows" in result.err
+    assert "labeled.csv: only 17 labeled rows" in result.err
     out = tmp_path / "scores.tsv"
     punoise("transform", *options, *SKIP, "--out", out, expect=3)
     assert not out.exists()
@@ -191,7 +191,7 @@ def test_negatives_without_any_score_are_an_error_and_not_left_out(options, puno
     pd.DataFrame({"name": names, "score_a": np.nan}).to_csv(negatives, index=False)
     column = ["--negatives", negatives, "--score-column", "score_a"]
     result = punoise("estimate-prior", *options, *column, *SKIP, expect=3)
-    assert "negatives.csv: 0 negative rows" in result.err
+    assert "negatives.csv: only 0 negative rows" in result.err
 
 
 def test_too_few_scores_are_told_of_every_source(punoise, scores, tmp_path):

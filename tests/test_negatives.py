@@ -308,14 +308,14 @@ def test_negatives_that_are_named_must_be_there(punoise, files, tmp_path):
     pd.read_csv(tmp_path / "negatives.csv").head(0).to_csv(tmp_path / "none.csv", index=False)
     tables = (*files["labeled"], *files["unlabeled"], "--negatives", tmp_path / "none.csv")
     err = punoise("estimate-prior", *tables, "--id-column", "id", expect=3).err
-    assert "none.csv: 0 negative rows" in err
+    assert "none.csv: only 0 negative rows" in err
     both = [pd.read_csv(tmp_path / f"{name}.csv").assign(y=name) for name in list(files)[:2]]
     pd.concat(both).to_csv(tmp_path / "both.csv", index=False)
     table = ("--table", tmp_path / "both.csv", "--id-column", "id", "--label-column", "y")
     values = ("--labeled-value", "labeled", "--negative-value", "mistyped")
     values = (*values, "--unlabeled-value", "unlabeled")
     err = punoise("estimate-prior", *table, *values, expect=3).err
-    assert "'mistyped' in column 'y': 0 negative rows" in err
+    assert "'mistyped' in column 'y': only 0 negative rows" in err
 
 
 def test_groups_without_unlabeled_rows_have_the_stated_alpha(punoise, files, tmp_path):
@@ -340,7 +340,7 @@ def test_few_negatives_are_an_error(punoise, files, tmp_path):
     few.to_csv(tmp_path / "few.csv", index=False)
     tables = (*files["labeled"], *files["unlabeled"], "--negatives", tmp_path / "few.csv")
     err = punoise("estimate-prior", *tables, "--id-column", "id", expect=3).err
-    assert "few.csv: 5 negative rows" in err
+    assert "few.csv: only 5 negative rows" in err
 
 
 def test_data_frames_of_three_sets_give_the_numbers_of_run(punoise, files, tmp_path):

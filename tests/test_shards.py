@@ -320,7 +320,7 @@ def test_sketches_calibrate_new_rows_and_must_have_enough(sharded, scores, punoi
     rows[:100].to_csv(tmp_path / "l.tsv", sep="\t", index=False)
     punoise("sketch", "--scores", tmp_path / "l.tsv", "--out", tmp_path / "l.sketch")
     result = punoise(*posterior, tmp_path / "l.sketch", "--out", tmp_path / "x.tsv", expect=3)
-    assert "l.sketch: 0 unlabeled rows" in result.err
+    assert "l.sketch: only 0 unlabeled rows" in result.err
     sketch = tmp_path / "all.sketch"
     punoise("estimate-prior", "--sketch", sketch, "--out", sketch, expect=2)
 
