@@ -309,9 +309,11 @@ def test_unsure_rows_count_for_nothing_and_all_no_is_an_answer(drawn, punoise, s
     path, audit = drawn()
     audit["verdict"] = "0"
     audit.loc[::10, "verdict"] = ""
+    audit.loc[::20, "verdict"] = "?"
     audit.to_csv(path, sep="\t", index=False)
     said = punoise("estimate-prior", "--scores", scores, "--verdicts", path)
     assert said.prior["n_verdicts"] == 54
+    assert f"punoise posterior --scores {scores} --prior" in said.err
     assert said.prior["alpha_ci"][0] == 0
     assert 0 < said.prior["alpha"] < said.prior["alpha_ci"][1] < 0.15
     codes = {warning["code"] for warning in said.prior["warnings"]}

@@ -3,6 +3,7 @@
 import json
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 from conftest import small_frames
@@ -349,3 +350,21 @@ def test_text_far_below_numbers(punoise, tmp_path):
     message = punoise(*write(tmp_path, "csv", change), expect=3).err
     assert "column 'a' has text 'n.d.'" in message
     assert "--na 'n.d.'" in message
+
+
+def test_text_among_numbers_is_named_for_each_column(punoise, tmp_path):
+    """Chromosomes are text; other columns have a placeholder of their own, quoted for the shell."""
+
+    def change(frame):
+        chromosome = np.resize(["1", "2", "X", "Y"], len(frame))
+        measured = frame["a"].astype(str).where(np.arange(len(frame)) % 3 > 0, "n.d.")
+        return csv(frame.assign(a=measured).assign(**{"on chromosome": chromosome}))
+
+    command = write(tmp_path, "csv", change)
+    message = punoise(*command, expect=3).err
+    assert "--na 'n.d.'" in message
+    assert "other columns with text: 'on chromosome' ('X')" in message
+    message = punoise(*command, "--na", "n.d.", expect=3).err
+    assert "if these are chromosomes" in message
+    assert "--categorical 'on chromosome'" in message
+    assert "--na" not in message

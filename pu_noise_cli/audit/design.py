@@ -39,7 +39,7 @@ SALT = 7_919  # added to the seed, which also draws the rows that a model is tra
 ADVISED = 100  # verdicts, in the advice to verify some
 SAMPLE_SIZES = (50, ADVISED, 200)  # verdicts for which the expected width of the interval is shown
 TOP_SIZES = (10, 20, 50)  # the same at the top
-YES, NO = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no")
+YES, NO, UNSURE = ("1", "1.0", "true", "yes"), ("0", "0.0", "false", "no"), ("", "?")
 SUM_TOLERANCE = 0.01  # of a sum of weights, which may have been rounded
 MAX_STRATA = 1000  # far more than there are: a file may have been edited
 TOP = "top"  # in place of the number of a stratum
@@ -339,7 +339,7 @@ def _verdict(chunk: Chunk, i: int, row: dict[str, str]) -> Verdict:
     if row["set"] not in SETS:
         remedy = f"; rows to verify are {' or '.join(SETS)}"
         raise chunk.error("set", f"has {shown(row['set'])}", i, remedy)
-    if word not in (*YES, *NO, ""):
+    if word not in (*YES, *NO, *UNSURE):
         remedy = "; a verdict is yes/no or 1/0, and stays empty where unsure"
         raise chunk.error("verdict", f"has {shown(row['verdict'])}", i, remedy)
     if top and row["set"] != SETS[0]:
@@ -352,7 +352,7 @@ def _verdict(chunk: Chunk, i: int, row: dict[str, str]) -> Verdict:
         stratum=0 if top else int(number("stratum", 1, MAX_STRATA)) - 1,
         weight=number("weight", 1 - SUM_TOLERANCE),
         posterior=number("posterior", 0, 1),
-        positive=None if word == "" else word in YES,
+        positive=None if word in UNSURE else word in YES,
         top=top,
     )
 

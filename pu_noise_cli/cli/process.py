@@ -6,6 +6,7 @@ import contextlib
 import logging
 import math
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -307,7 +308,8 @@ class Console:
         columns = trained.model.encoding.columns
         if trained.learned:
             kinds = described(Counter(column.kind for column in columns))
-            self.say(f"punoise: learned a score from {len(columns)} columns ({kinds})")
+            named = f"{len(columns)} columns" if len(columns) > 1 else "1 column"
+            self.say(f"punoise: learned a score from {named} ({kinds})")
         else:
             self.say(f"punoise: column {columns[0].name!r} is used as the score")
 
@@ -332,6 +334,9 @@ class Console:
 
         for step in next_steps(prior, calibration, audit_command(scores, file)):
             self.say(f"next   {step}")
+        if prior.audit is not None:  # the posteriors so far are of an earlier alpha
+            files = f"--scores {shlex.quote(scores)} --prior {shlex.quote(file)}"
+            self.say(f"next   new posteriors: punoise posterior {files} --out FILE")
 
     def print_thresholds(self, thresholds: Thresholds) -> None:
         """The score at which each level of evidence begins."""

@@ -601,9 +601,13 @@ def _purity_steps(prior: Prior, worthwhile: float, command: str, words: Wording)
         f"to find out, verify {ASKED_ROWS} of them" if narrows else f"verify {ASKED_ROWS} {rows}"
     )
     steps.append(f"{which}: {draw} {option('top')} {option('rows')} {ASKED_ROWS}")
-    if prior.labeled_class == "positive" and low < RARE < high and not assumed.alpha_between:
+    if (
+        prior.labeled_class == "positive"
+        and (prior.alpha or 0) <= RARE < high
+        and not assumed.alpha_between
+    ):
         known = f"{option('alpha_between')} 0 {RARE:g}"
-        steps.append(f"if positives are known to be rare, say so: {known}")
+        steps.append(f"if it is known otherwise that positives are this rare: {known}")
     return steps
 
 

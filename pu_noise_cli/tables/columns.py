@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from copy import copy
@@ -556,10 +557,18 @@ class Profiler:
                 problems[name] = problem
         if problems:
             first, *others = problems
-            also = "; the same in columns " if len(others) > 1 else "; the same in column "
-            also = also + ", ".join(map(shown, others[:MAX_NAMED])) if others else ""
+            also = "; other columns with text: " if others else ""
+            also += ", ".join(map(self._with_text, others[:MAX_NAMED]))
             more = ", ..." if len(others) > MAX_NAMED else ""
             raise InputError(f"{problems[first]}{also}{more}")
+
+    def _with_text(self, name: str) -> str:
+        """The column and, if it has text among numbers, the commonest one."""
+        texts = Counter[str]()
+        for profile in self.profiles[name]:
+            texts.update(profile.levels)
+        common = "".join(f" ({shown(text)})" for text, _ in texts.most_common(1))
+        return f"{shown(name)}{common}"
 
     def finish(self, rows: Rows) -> None:
         """Count in another pass the levels that could not be counted on the way.
@@ -605,7 +614,7 @@ class Profiler:
             if not levels or len(counts) > values / 2:
                 message = (
                     f"column {shown(name)} has {len(counts):,} different texts in {values:,} rows; "
-                    f"if it is an ID, use {option('id_column')} {name}"
+                    f"if it is an ID, use {option('id_column')} {shlex.quote(name)}"
                 )
                 notices.append(Notice("identifier-like-column", message))
             elif name not in self.categorical and _matching(counts, DATE) > values / 2:

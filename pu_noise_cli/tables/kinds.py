@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -30,6 +31,7 @@ _BOUND = re.compile(r"[<>≤≥~]=?\s*(.+)")
 _COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+([eE][+-]?[0-9]+)?")
 _UNIT = re.compile(r"[+-]?[0-9.]+ ?([A-Za-zµ°/]{1,8})")
 _LIST = re.compile(r"[;&,|]")
+_CHROMOSOMES = {"X", "Y", "XY", "M", "MT", "W", "Z"}
 _NOTHING = ("", ".", "-", "NA", "nan")
 _LISTS = {
     ";": "keep that of one transcript, or the largest (dbNSFP has one for each transcript)",
@@ -105,7 +107,7 @@ def remedy(column: str, texts: Mapping[str, int]) -> str:
         by_separator.setdefault(_separator(text), Counter())[text] = rows
     separator = max(by_separator, key=lambda s: by_separator[s].total(), default=None)
     found = by_separator.get(separator, Counter())
-    drop = f"{option('drop_columns')} {column} leaves it out"
+    drop = f"{option('drop_columns')} {shlex.quote(column)} leaves it out"
     if separator == "," and all(map(_COMMA.fullmatch, found)):
         if all(map(THOUSANDS[","].fullmatch, found)):
             return f"; {unclear(next(iter(found)))}"
@@ -116,13 +118,13 @@ def remedy(column: str, texts: Mapping[str, int]) -> str:
     if separator is not None:
         what = f"a list separated by {separator!r} is not a number"
         return f"; {what}: {_LISTS[separator]}; {drop}"
+    as_text = f"{option('categorical')} {shlex.quote(column)}"
+    if all(text.upper().removeprefix("CHR") in _CHROMOSOMES for text in found):
+        return f"; if these are chromosomes, read the column as text with {as_text}, or {drop}"
     repeated = [text for text, rows in found.most_common(MAX_OFFERED) if rows > 1]
     offered = repeated or list(found)[:1]
     missing = " ".join(f"{option('na')} {_quoted(text)}" for text in offered)
-    return (
-        f"; mark missing values with {missing}, or read the column as text with "
-        f"{option('categorical')} {column}"
-    )
+    return f"; mark missing values with {missing}, or read the column as text with {as_text}"
 
 
 def _quoted(text: str) -> str:
