@@ -864,6 +864,8 @@ def apply(
         if by is not None:
             opened.require(by, option("by"))
         rows = Rows.from_tables([opened], features=step.columns, keep=groups)
+        if isinstance(ranges, GroupRanges) and by is not None:
+            ranges.check_column(rows, by)
         batches = []
         for chunk in rows.chunks([*step.columns, *groups]):
             scores, columns = step.evidence(chunk)

@@ -382,6 +382,13 @@ def test_thresholds_of_genes_are_those_of_their_rows(punoise, predictor, tmp_pat
         "--out",
         tmp_path / "e.tsv",
     )
+    result = punoise("apply", *given, "--by", "gene")
+    assert f"{len(frame)}  rows of 1 group have the thresholds of (other)" in result.err
+    (tmp_path / "e.tsv").unlink()
+    result = punoise("apply", *given, "--by", "variant", expect=3)
+    for named in ("--by variant", "'v0'", "'1'"):
+        assert named in result.err
+    assert not (tmp_path / "e.tsv").exists()
     punoise("apply", *given, "--by", "gene")
     applied = pd.read_csv(tmp_path / "e.tsv", sep="\t")
     rows = pd.read_parquet(out / "posterior.parquet").set_index("id")
@@ -395,6 +402,8 @@ def test_thresholds_of_genes_are_those_of_their_rows(punoise, predictor, tmp_pat
     assert (in_python["level"].to_numpy() == applied["level"][: len(frame)].to_numpy()).all()
     with pytest.raises(pu_noise_cli.errors.UsageError, match="by="):
         pu_noise_cli.apply(frame, *by_gene)
+    with pytest.raises(pu_noise_cli.errors.InputError, match="no row belongs to a group"):
+        pu_noise_cli.apply(frame, *by_gene, by="variant")
 
     assert "--by" in punoise("apply", *given, expect=2).err
     plain = ("--thresholds", out / "thresholds.tsv", *given[2:], "--by", "gene")

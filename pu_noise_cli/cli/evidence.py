@@ -102,9 +102,15 @@ def apply(options: Options, console: Console) -> None:
         wanted_by="score_column",
     )
     options.check_table_out(rows)
+    if isinstance(ranges, GroupRanges):
+        ranges.check_column(rows, by)
     with options.engine(console) as engine:
         counts = engine.write(step, rows, "apply", options.out)
     for level in (*ranges.levels[1:], ranges.levels[0]):
-        console.say(f"{counts[level]:>9}  {level}")
-    if counts[""]:
-        console.say(f"{counts['']:>9}  without a score")
+        console.say(f"{counts.levels[level]:>9}  {level}")
+    if counts.levels[""]:
+        console.say(f"{counts.levels['']:>9}  without a score")
+    if counts.other_rows:
+        n = len(counts.other_groups)
+        groups = f" of {n:,} group{'s' * (n > 1)}" if n else ""
+        console.say(f"{counts.other_rows:>9}  rows{groups} have the thresholds of (other)")

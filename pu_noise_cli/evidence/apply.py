@@ -14,7 +14,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -32,13 +32,14 @@ from ..score.scores import job_writer, scores_batch, scores_schema
 from ..tables.columns import Column, Encoding
 from ..tables.files import read_json
 from ..tables.reading import Table, open_table
-from ..tables.rows import Chunk, Rows
+from ..tables.rows import Chunk, Rows, shown
 from ..tables.writing import is_json
 from .strengths import MAX_LEVELS, MAX_NAME, MAX_POINTS, NONE
 
 COLUMNS = ("level", "points", "score_from", "score_to")
 GROUP, TOTAL = "group", "points_total"
 PUBLISHED = "published.json"
+MAX_NAMED = 3  # groups in a message
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,29 @@ class GroupRanges:
         """Whether each level has points."""
         return all(own.have_points for own in self.by_group.values())
 
+    def has(self, group: str) -> bool:
+        """Whether a group has thresholds of its own."""
+        return group != OTHER and group in self.by_group
+
+    def check_column(self, rows: Rows, by: str) -> None:
+        """Raise an input error if no row belongs to a group that has thresholds."""
+        file, seen = "", dict[str, None]()
+        for chunk in rows.chunks([by]):
+            names = group_names(chunk, by).unique().to_pylist()
+            if any(map(self.has, names)):
+                return
+            file = chunk.file
+            seen |= dict.fromkeys(names[:MAX_NAMED])
+        if not file or len(self.by_group) == 1:  # there are no rows, or no groups but OTHER
+            return
+        known = list(filter(self.has, self.by_group))
+        own, groups = (", ".join(map(shown, list(some)[:MAX_NAMED])) for some in (seen, known))
+        raise InputError(
+            f"{file}: {option('by')} {by}: no row belongs to a group that has thresholds, such as "
+            f"{groups}; the column has {own}. Name the column of groups, or apply the thresholds "
+            f"of all rows without {option('by')}"
+        )
+
     def places(self, scores: FloatArray, names: pa.Array) -> IntArray:
         """The place of each score's level among the levels, by the names of groups, all (n,)."""
         coded = names.dictionary_encode()
@@ -275,6 +299,36 @@ def _discard(batch: pa.RecordBatch) -> None:
     """In place of writing a shard that is there already."""
 
 
+@dataclass
+class EvidenceRows:
+    """How many rows have each level, and which of them have the thresholds of OTHER."""
+
+    levels: Counter[str] = field(default_factory=Counter)  # '' for rows without a score
+    other_rows: int = 0
+    other_groups: set[str] = field(default_factory=set)  # MAX_GROUPS at most
+
+    def add(self, part: EvidenceRows) -> None:
+        """Count rows that were counted elsewhere."""
+        self.levels += part.levels
+        self.other_rows += part.other_rows
+        self._add_groups(part.other_groups)
+
+    def add_rows(self, levels: pa.Array, names: pa.Array | None, ranges: object) -> None:
+        """Count rows by the names of their levels and groups, both (n,)."""
+        for level in levels.value_counts().to_pylist():
+            self.levels[level["values"] or ""] += level["counts"]
+        if names is None or not isinstance(ranges, GroupRanges):
+            return
+        for group in names.value_counts().to_pylist():
+            if not ranges.has(group["values"]):
+                self.other_rows += group["counts"]
+                self._add_groups({group["values"]} - {"", OTHER})
+
+    def _add_groups(self, names: set[str]) -> None:
+        if len(self.other_groups) < MAX_GROUPS:
+            self.other_groups |= names
+
+
 @dataclass(frozen=True)
 class WriteEvidence:
     """The step that writes the level and the points of each row, by one of its columns."""
@@ -318,23 +372,26 @@ class WriteEvidence:
         assert self.by is not None
         return self.ranges.places(scores, group_names(chunk, self.by))
 
-    def __call__(self, job: Job, done: RowsDone, threads: int) -> Counter[str]:
-        rows, counts = job.part, Counter[str]()
-        names = [*COLUMNS[:2], *([TOTAL] if self.further_points else [])]
-        if clash := [column for column in rows.kept if column in names]:
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> EvidenceRows:
+        rows, counts = job.part, EvidenceRows()
+        added = [*COLUMNS[:2], *([TOTAL] if self.further_points else [])]
+        if clash := [column for column in rows.kept if column in added]:
             raise UsageError(f"column {clash[0]!r} cannot be kept: EVIDENCE has one of that name")
         kinds = {"level": pa.string(), "points": pa.int64(), TOTAL: pa.float64()}
-        schema = scores_schema(rows, False, [pa.field(name, kinds[name]) for name in names])
+        schema = scores_schema(rows, False, [pa.field(name, kinds[name]) for name in added])
         writer = contextlib.nullcontext(_discard) if job.is_done else job_writer(job, schema)
         with writer as write:
             for chunk in rows.chunks([*self.columns, *rows.carried]):
                 scores, arrays = self.evidence(chunk)
                 write(scores_batch(rows, chunk, scores, schema, arrays.values()))
-                for level in arrays["level"].value_counts().to_pylist():
-                    counts[level["values"] or ""] += level["counts"]
+                names = None if self.by is None else group_names(chunk, self.by)
+                counts.add_rows(arrays["level"], names, self.ranges)
                 done(len(scores))
         return counts
 
     @staticmethod
-    def merge(results: Sequence[Counter[str]]) -> Counter[str]:
-        return sum(results, Counter())
+    def merge(results: Sequence[EvidenceRows]) -> EvidenceRows:
+        merged = EvidenceRows()
+        for part in results:
+            merged.add(part)
+        return merged
