@@ -777,7 +777,7 @@ def _publication(
     """What the thresholds of a run say about themselves."""
     assert prior.beta is not None  # or there would be no thresholds
     dataset, record = prior.sample or made_of.score_column or "score", settings.calibration
-    about = Publication(dataset, prior.method, prior.beta)
+    about = Publication(dataset, prior.method, prior.beta, score_column=made_of.score_column)
     if record is None:
         return about
     controls = engine.gather(

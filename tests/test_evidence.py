@@ -349,6 +349,23 @@ def test_bad_thresholds_are_errors(rows, message, punoise, tmp_path):
     assert not (tmp_path / "e.tsv").exists()
 
 
+# Thresholds of another predictor
+
+
+def test_thresholds_of_another_predictor_are_a_warning(punoise, predictor, tmp_path):
+    folder, frame = predictor
+    calibrated(punoise, folder, tmp_path / "out", "--lower-is-positive", "--sample", "cohort")
+    same = ("sift", "SIFT_score", "SIFT4G_rankscore", "score", "Value")
+    for column in (*same, "VEST4_score", "REVEL"):
+        frame.rename(columns={"sift": column}).to_csv(tmp_path / "v.csv", index=False)
+        table = ("--table", tmp_path / "v.csv", "--score-column", column)
+        for thresholds in (tmp_path / "out/thresholds.json", "pejaver2022:SIFT"):
+            given = ("--thresholds", thresholds, *table, "--out", tmp_path / "e.tsv")
+            result = punoise("apply", *given)
+            assert ("[other-predictor]" in result.err) == (column not in same), column
+            assert ("Check --score-column" in result.err) == (column not in same)
+
+
 # Thresholds of genes
 
 

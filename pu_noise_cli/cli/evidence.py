@@ -114,3 +114,5 @@ def apply(options: Options, console: Console) -> None:
         n = len(counts.other_groups)
         groups = f" of {n:,} group{'s' * (n > 1)}" if n else ""
         console.say(f"{counts.other_rows:>9}  rows{groups} have the thresholds of (other)")
+    if isinstance(ranges, LevelRanges):
+        console.warn(ranges.check_predictor(options.score_column))

@@ -12,9 +12,10 @@ import contextlib
 import itertools
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -24,6 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..errors import InputError, UsageError, option
+from ..notices import Notice
 from ..numerics import FloatArray, IntArray
 from ..posterior.groups import MAX_GROUPS, OTHER, group_names
 from ..posterior.table import take_known
@@ -39,6 +41,8 @@ from .strengths import MAX_LEVELS, MAX_NAME, MAX_POINTS, NONE
 COLUMNS = ("level", "points", "score_from", "score_to")
 GROUP, TOTAL = "group", "points_total"
 PUBLISHED = "published.json"
+ANY_PREDICTOR = {"score", "scores", "rankscore", "value", "values"}  # words of columns
+MIN_PREFIX = 3
 MAX_NAMED = 3  # groups in a message
 
 
@@ -77,6 +81,15 @@ class LevelRanges:
 
     ranges: tuple[LevelRange, ...]
     negated: bool = False  # scores come with the opposite sign
+    predictor: str | None = field(default=None, repr=False, compare=False)  # if it is known
+
+    def check_predictor(self, score_column: str) -> tuple[Notice, ...]:
+        """A warning if a column seems to have the scores of another predictor, by its name."""
+        own, its = (_name_words(name) for name in (self.predictor or "", score_column))
+        if not own or not its or any(_is_alike(one, other) for one in own for other in its):
+            return ()
+        message = f"the thresholds are those of {self.predictor}, not of {score_column}"
+        return (Notice("other-predictor", message),)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -112,7 +125,9 @@ class LevelRanges:
             return cls.from_published(name)
         with _checked(name):
             if is_json(name):
-                return cls.from_rows(name, _json_rows(read_json(name)))
+                content = read_json(name)
+                ranges = cls.from_rows(name, _json_rows(content))
+                return replace(ranges, predictor=_predictor(content))
             table = open_table(name)
             if GROUP in table.columns:
                 raise UsageError(f"{name}: has thresholds of groups, which need {option('by')}")
@@ -141,7 +156,7 @@ class LevelRanges:
                 if points * sign > 0 and (begins := entry["thresholds"].get(code)) is not None:
                     found.append(LevelRange(code, points, float(begins), score_to))
                     score_to = float(begins)
-        return cls(tuple(found))
+        return cls(tuple(found), predictor=predictor)
 
     @classmethod
     def _without_overlap(cls, name: str, ranges: tuple[LevelRange, ...]) -> LevelRanges:
@@ -224,6 +239,23 @@ class GroupRanges:
         points = {one.level: one.points for own in ranges.values() for one in own.ranges}
         values = np.array([0, *(one or 0 for one in points.values())], np.int64)
         return cls(ranges, (NONE, *points), values)
+
+
+def _name_words(name: str) -> set[str]:
+    """The words of a column's name that say which predictor it is."""
+    return set(re.findall(r"[^\W_]+", name.lower())) - ANY_PREDICTOR
+
+
+def _is_alike(one: str, other: str) -> bool:
+    """Whether words are the same, or one is that with a version: mutpred and mutpred2."""
+    short, long = sorted((one, other), key=len)
+    return one == other or (len(short) >= MIN_PREFIX and long.startswith(short))
+
+
+def _predictor(content: Mapping[str, Any]) -> str | None:
+    """The column that the thresholds in a JSON document were made for, if it is known."""
+    name = content.get("provenance", {}).get("score_column")
+    return name if isinstance(name, str) else None
 
 
 def _lower_end(one: LevelRange) -> float:

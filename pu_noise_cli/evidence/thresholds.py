@@ -117,6 +117,7 @@ class Publication:
     disease: str | None = None  # a MONDO id
     research_use_only: bool = True
     controls: Sequence[Control] | None = None
+    score_column: str | None = None  # none if the score was learned
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,6 +233,7 @@ class Thresholds:
                 "n_labeled": sketch.n_labeled,
                 "n_unlabeled": sketch.n_unlabeled,
                 "n_negatives": sketch.n_negative,
+                "score_column": about.score_column,
             },
         }
 
