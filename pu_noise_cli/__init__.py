@@ -1,9 +1,26 @@
-"""punoise: class priors and posteriors from noisy positives and unlabeled rows."""
+"""punoise: class priors and posteriors from noisy positives and unlabeled rows.
+
+    import pu_noise_cli as punoise
+
+    result = punoise.estimate(labeled, unlabeled)   # data frames, arrays or files
+    result.alpha, result.alpha_ci, result.beta      # fractions: positive rows, correct labels
+    result.unlabeled["posterior"]                   # the probability that each row is positive
+    result.candidates(20)                           # the most likely positives
+    audit = result.audit(60)                        # rows to verify: fill in audit["verdict"]
+    result = result.with_verdicts(audit)            # verdicts narrow alpha_ci
+    result.score(new_rows)                          # posteriors of new rows
+    result.save("model.punoise"); punoise.load("model.punoise")
+    punoise.apply(variants, "pejaver2022:REVEL", "REVEL")   # levels of evidence
+    punoise.PUClassifier(estimator).fit(X, s)       # the same for scikit-learn
+
+Bad tables and options raise `punoise.errors.InputError` and `punoise.errors.UsageError`.
+"""
 
 __version__ = "0.1.0"
 
 from typing import TYPE_CHECKING, Any
 
+from . import errors
 from .api import Estimated, Model, NewSample, apply, estimate, load
 
 if TYPE_CHECKING:
@@ -16,6 +33,7 @@ __all__ = [
     "PUClassifier",
     "__version__",
     "apply",
+    "errors",
     "estimate",
     "load",
 ]
@@ -28,3 +46,7 @@ def __getattr__(name: str) -> Any:
 
         return PUClassifier
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

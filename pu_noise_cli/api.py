@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .score.contributions import Contribution
     from .score.model import StoredModel
     from .tables.frames import Form
+    from .tables.reading import Table
     from .tables.rows import Rows
 
 Frame: TypeAlias = Any  # a data frame of the caller's library
@@ -205,9 +206,13 @@ class Model(_Answer):
             arrow, form = to_arrow("new rows", table)
             if len(features) == 1 and arrow.num_columns == 1:  # a series has no name to heed
                 arrow = arrow.rename_columns(features)
-            arrow = arrow.select([c for c in arrow.column_names if c in {*features, *kept}])
+            needed = [c for c in arrow.column_names if c in {*features, *kept}]
+            if len(needed) == len({*features, *kept}):  # else the message below lists all columns
+                arrow = arrow.select(needed)
             opened = table_in_memory("new rows", arrow)
-        rows = Rows.from_tables([opened], features=features, keep=kept, wanted_by="the model")
+        for column in (*features, *kept):
+            opened.require(column, "the model")
+        rows = Rows.from_tables([opened], features=features, keep=kept)
         return rows, form
 
 
@@ -245,6 +250,8 @@ class Estimated(Model):
     scores: bytes  # the file SCORES
     tables: Mapping[str, pa.Table]  # POSTERIOR by set, and further outputs by name
     sources: Mapping[str, tuple[Form, IntArray]]  # by set: the caller's table, and its rows
+    audits: tuple[pa.Table, ...] = ()  # with verdicts that are heeded
+    unverified: Prior | None = None  # the estimate without verdicts, which rows are drawn by
 
     # ---- Rows
 
@@ -353,6 +360,8 @@ class Estimated(Model):
             Draw unlabeled rows that score like the best labeled ones, where few verdicts narrow
             alpha most.
         """
+        import numpy as np
+
         from . import pipeline
         from .audit.design import designs, draw_rows, earlier_rows
         from .errors import UsageError
@@ -361,12 +370,32 @@ class Estimated(Model):
             raise UsageError(f"rows={rows}, labeled_rows={labeled_rows}: give one above 0")
         with _as_in_python(), self._opened_scores() as scored:
             assert scored.rows is not None
-            calibration = pipeline.calibrate_scores(scored, self.document)
+            calibration = pipeline.calibrate_scores(scored, self.unverified or self.document)
             sketch, by_set = calibration.sketch, designs(calibration, top)
-            earlier, taken = earlier_rows((), scored.rows, sketch, by_set)
+            earlier, taken = earlier_rows(_opened_audits(self.audits), scored.rows, sketch, by_set)
             wanted = (rows, labeled_rows)
             drawn = draw_rows(scored.rows, sketch, by_set, wanted, taken, earlier, seed)
-            return self._form.native(self._with_kept(drawn))
+            frame = self._form.native(self._with_kept(drawn))
+            if self._form.library != "pandas":
+                return frame
+            return frame.set_axis(self._index(np.asarray(drawn["row"]) - 1))
+
+    def _index(self, rows: IntArray) -> Any:
+        """The caller's index, or else the places in the caller's tables, of rows in SCORES."""
+        import numpy as np
+        import pandas as pd
+
+        whole = [ALL] if self._is_one_table else [name for name in self.sources if name != ALL]
+        parts = [
+            pd.Index(places) if form.index is None else form.index.take(places)
+            for form, places in (self.sources[name] for name in whole)
+        ]
+        ends = np.cumsum([len(part) for part in parts])
+        table = np.searchsorted(ends, rows, "right")
+        used = np.unique(table)  # other tables may have an index of another kind
+        starts = {number: ends[number] - len(parts[number]) for number in used}
+        chosen = [parts[number].take(rows[table == number] - starts[number]) for number in used]
+        return chosen[0].append(chosen[1:])
 
     def _with_kept(self, drawn: pa.Table) -> pa.Table:
         """Drawn rows with the columns that the caller keeps beside them."""
@@ -383,10 +412,12 @@ class Estimated(Model):
         return drawn
 
     def with_verdicts(self, audit: Frame) -> Estimated:
-        """The estimate with what was found about the rows of `audit`, its verdicts filled in."""
-        import tempfile
+        """The estimate with what was found about the rows of `audit`, its verdicts filled in.
 
-        import pyarrow.parquet as pq
+        Verdicts of earlier rounds are kept: `result.with_verdicts(first).with_verdicts(second)`
+        heeds both audits. Keep all rows of an audit; leave `verdict` empty where you are unsure.
+        """
+        import tempfile
 
         from . import pipeline
         from .scale.engine import Engine
@@ -399,9 +430,9 @@ class Estimated(Model):
             self._opened_scores() as scored,
             tempfile.TemporaryDirectory() as folder,
         ):
-            file = os.path.join(folder, "audit.parquet")
-            pq.write_table(to_arrow("audit", audit)[0], file)
-            prior = pipeline.estimate(scored, self.settings.prior, engine, [file])
+            audits = (*self.audits, to_arrow("audit", audit)[0])
+            verdicts = _opened_audits(audits)
+            prior = pipeline.estimate(scored, self.settings.prior, engine, verdicts)
             with staged(folder) as stage:
                 result = pipeline.write_posteriors(
                     self.settings, scored, prior, self.run.made_of, engine, stage
@@ -416,6 +447,8 @@ class Estimated(Model):
             posteriors=result.posteriors,
             run=result,
             tables=tables,
+            audits=audits,
+            unverified=self.unverified or self.document,
         )
 
     @contextmanager
@@ -430,6 +463,8 @@ class Estimated(Model):
             with open(file, "wb") as out:
                 out.write(self.scores)
             rows = open_scores(file)
+            shards = tuple(replace(shard, name="scores") for shard in rows.tables[0].shards)
+            rows = replace(rows, tables=(replace(rows.tables[0], name="scores", shards=shards),))
             yield replace(
                 self.run.scored, rows=rows, scores=rows, trained=None, widening=self.stored.widening
             )
@@ -490,6 +525,14 @@ class Estimated(Model):
         return f"<table>{''.join(rows)}</table>{''.join(drawn)}{''.join(notes)}"
 
 
+def _opened_audits(audits: Sequence[pa.Table]) -> list[Table]:
+    """Audits as tables to be read; messages call the only one `audit`."""
+    from .tables.reading import table_in_memory
+
+    names = ["audit"] if len(audits) == 1 else [f"audit {i + 1}" for i in range(len(audits))]
+    return [table_in_memory(name, audit) for name, audit in zip(names, audits, strict=True)]
+
+
 def _histogram(scores: Any, counts: Any, title: str) -> str:
     """Rows by score as a small picture."""
     import numpy as np
@@ -508,12 +551,15 @@ def _histogram(scores: Any, counts: Any, title: str) -> str:
     )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plots:
     """Charts of the report as Altair charts."""
 
     page: Page
     width: int = 480  # pixels
+
+    def __repr__(self) -> str:
+        return f"Plots(width={self.width}): scores(), posterior(), sensitivity()"
 
     def scores(self) -> Any:
         """The scores of labeled and unlabeled rows."""

@@ -360,7 +360,10 @@ class PriorSettings:
 
 
 def estimate(
-    scored: ScoredRows, settings: PriorSettings, engine: Engine, verdicts: Sequence[str] = ()
+    scored: ScoredRows,
+    settings: PriorSettings,
+    engine: Engine,
+    verdicts: Sequence[str | Table] = (),
 ) -> Prior:
     """Alpha and beta: as stated, by the scores or, where rows were verified, by their verdicts."""
     sketch, learned, seed = scored.sketch, scored.learned, settings.seed

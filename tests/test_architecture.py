@@ -48,7 +48,7 @@ MAY_IMPORT = {
     "api": INTERFACE | {"api"},
     "cli": INTERFACE | {"api", "cli"},
     "classifier": {"api", "errors"},
-    "__init__": {"api", "classifier"},
+    "__init__": {"api", "classifier", "errors"},
     "__main__": {"cli"},
 }
 ROOMS = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}

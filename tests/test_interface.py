@@ -531,7 +531,79 @@ def test_verdicts_of_an_audit_are_heeded_as_by_the_commands(frames, results, pun
         found.audit(0)
 
 
+def filled(audit: pd.DataFrame) -> pd.DataFrame:
+    return audit.assign(verdict=np.where(audit["posterior"] > 0.6, "yes", "no"))
+
+
+def test_a_second_round_of_verdicts_adds_to_the_first(found, results, punoise, tmp_path):
+    first = filled(found.audit(60, 20))
+    once = found.with_verdicts(first)
+    second = filled(once.audit(60, seed=1))
+    assert not {*first["row"]} & {*second["row"]}
+    twice = once.with_verdicts(second)
+    assert (once.prior["n_verdicts"], twice.prior["n_verdicts"]) == (80, 140)
+    words = []
+    for i, audit in enumerate((first, second)):
+        audit.to_csv(tmp_path / f"{i}.tsv", sep="\t", index=False)
+        words += ["--verdicts", tmp_path / f"{i}.tsv"]
+    scores = ("--scores", results / "scores.parquet")
+    punoise("estimate-prior", *scores, *words, "--out", tmp_path / "v.json")
+    theirs = json.loads((tmp_path / "v.json").read_text())
+    assert (theirs["alpha"], theirs["alpha_ci"]) == (twice.alpha, [*twice.alpha_ci])
+    third = filled(twice.audit(30, seed=1, top=True))
+    assert pickle.loads(pickle.dumps(twice)).with_verdicts(third).prior["n_verdicts"] > 140
+    with pytest.raises(InputError, match=r"^audit 2: row \d+: contradicts .* of audit 1: row"):
+        once.with_verdicts(first.assign(verdict="yes"))
+
+
+def test_messages_about_an_audit_name_no_file(found):
+    audit = filled(found.audit(60))
+    with pytest.raises(InputError, match=r"^audit: column 'verdict' has 'perhaps' in row 1;"):
+        found.with_verdicts(audit.assign(verdict="perhaps"))
+    with pytest.raises(InputError, match=r"^audit: no column 'verdict' for an audit; it has id, "):
+        found.with_verdicts(audit.drop(columns="verdict"))
+    with pytest.raises(InputError, match=r"^audit: row 1: scores has no unlabeled row with"):
+        found.with_verdicts(audit.assign(id="none"))
+
+
+def test_an_audit_has_the_index_of_its_rows(frames):
+    labeled, unlabeled = (
+        frame.set_axis([f"{name}{i}" for i in range(len(frame))])
+        for frame, name in zip(frames, "lu", strict=True)
+    )
+    found = punoise_api.estimate(labeled, unlabeled, **FAST)
+    audit = found.audit(60, 20)
+    both = pd.concat([found.labeled, found.unlabeled])
+    assert {*audit["set"]} == {"labeled", "unlabeled"}
+    assert (both.loc[audit.index, "score"] == audit["score"]).all()
+    table = pd.concat([labeled.assign(s=1), unlabeled.assign(s=0)]).sample(frac=1, random_state=2)
+    found = punoise_api.estimate(table=table, label_column="s", **FAST)
+    audit = found.audit(60, 20)
+    assert (found.rows.loc[audit.index, "score"] == audit["score"]).all()
+    arrays = punoise_api.estimate(*(frame.to_numpy() for frame in frames), **FAST)
+    audit = arrays.audit(60)
+    assert (arrays.unlabeled.loc[audit.index, "score"] == audit["score"]).all()
+
+
+def test_a_missing_column_of_new_rows_is_named_with_those_there_are(found, frames, tmp_path):
+    message = "no column 'a' for the model; it has b, other$"
+    new = frames[1].rename(columns={"a": "other"})[["b", "other"]]
+    with pytest.raises(InputError, match=message):
+        found.score(new)
+    new.to_csv(tmp_path / "new.csv", index=False)
+    with pytest.raises(InputError, match=message):
+        found.score(tmp_path / "new.csv")
+
+
+def test_the_names_of_the_package_are_listed():
+    names = dir(punoise_api)
+    assert {"PUClassifier", "estimate", "load", "apply", "errors"} <= {*names}
+    for name in ("estimate(", "PUClassifier(", "with_verdicts(", "load("):
+        assert name in punoise_api.__doc__
+
+
 def test_charts_are_those_of_the_report(found):
+    assert len(repr(found.plot)) < 100
     for chart in (found.plot.scores(), found.plot.posterior(), found.plot.sensitivity()):
         assert chart.to_dict()["datasets"]["rows"]
     stated = punoise_api.estimate(*small_frames(), alpha=0.3, beta=0.9, **FAST)

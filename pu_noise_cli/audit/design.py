@@ -226,21 +226,21 @@ def draw_rows(
 
 
 def earlier_rows(
-    names: Sequence[str], rows: Rows, sketch: Sketch, by_set: tuple[Design, Design]
+    audits: Sequence[str | Table], rows: Rows, sketch: Sketch, by_set: tuple[Design, Design]
 ) -> tuple[IntArray, tuple[IntArray, IntArray]]:
     """The places in SCORES of rows that were drawn before, and how many of each stratum.
 
     Rows at the top and rows of all strata are samples of their own, which may share rows.
     """
     unlabeled, labeled = (np.zeros(len(design.due), np.int64) for design in by_set)
-    if not names:
+    if not audits:
         return np.empty(0, np.int64), (unlabeled, labeled)
-    audit = read_audits(names, rows, sketch)
+    audit = read_audits(audits, rows, sketch)
     for counts, design in zip(audit.counts, by_set, strict=False):
         if counts is not None and not design.top and not _same_strata(counts.rows, design.rows):
             raise InputError(
-                f"{names[0]}: was drawn with another prior; use the {option('prior')} that it was "
-                "drawn with"
+                f"{_name(audits[0])}: was drawn with another prior; use the {option('prior')} that "
+                "it was drawn with"
             )
     same = [verdict.labeled or verdict.top == by_set[0].top for verdict in audit.drawn]
     for verdict in itertools.compress(audit.drawn, same):
@@ -278,11 +278,12 @@ def kept_columns(
 # ---- Reading
 
 
-def read_audits(names: Sequence[str], rows: Rows, sketch: Sketch) -> Audit:
-    """The audits of some scores together; each row counts once."""
+def read_audits(audits: Sequence[str | Table], rows: Rows, sketch: Sketch) -> Audit:
+    """The audits of some scores together, files or tables; each row counts once."""
+    names = [_name(audit) for audit in audits]
     if len({os.path.realpath(name) for name in names}) < len(names):
         raise UsageError("an audit is named twice")
-    parts = [_read(name, rows.id_names) for name in names]
+    parts = [_read(audit, rows.id_names) for audit in audits]
     verdicts = [verdict for part in parts for verdict in part]
     if not verdicts:
         raise InputError(f"{names[0]}: has no rows")
@@ -305,9 +306,13 @@ def read_audits(names: Sequence[str], rows: Rows, sketch: Sketch) -> Audit:
     return Audit(tuple(by_row.values()), drawn_rows, (unlabeled, labeled, top))
 
 
-def _read(name: str, ids: Sequence[str]) -> list[Verdict]:
+def _name(audit: str | Table) -> str:
+    return audit if isinstance(audit, str) else audit.name
+
+
+def _read(audit: str | Table, ids: Sequence[str]) -> list[Verdict]:
     """The rows of an audit with ids in these columns."""
-    table = open_table(name)
+    table = open_table(audit) if isinstance(audit, str) else audit
     for column in (*ids, *COLUMNS[:-1]):
         table.require(column, "an audit")
     names = [column for column in (*ids, *COLUMNS) if column in table.columns]
