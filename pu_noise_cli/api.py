@@ -92,7 +92,12 @@ class _Answer:
 
     @property
     def alpha_ci(self) -> tuple[float, float] | None:
-        """The 95% interval of alpha; None if alpha is stated."""
+        """The 95% interval of alpha; None if alpha is stated.
+
+        Its lower end may be near 0: from labels and scores alone, unlabeled rows that look like
+        positives may all be negatives that look alike. `purity`, `alpha_between`, known negatives
+        or verdicts (`audit`, `with_verdicts`) narrow it.
+        """
         return self.document.alpha_ci
 
     @property
@@ -103,7 +108,7 @@ class _Answer:
 
     @property
     def beta_ci(self) -> tuple[float, float] | None:
-        """The 95% interval of beta; None if beta is stated."""
+        """The 95% interval of beta: both ends its value if beta is stated, None if alpha is."""
         return self.document.beta_ci
 
     @property
@@ -732,6 +737,22 @@ def estimate(
         )
         result = pipeline.run(settings, Engine(threads), folder)
         return _estimated(opened, settings, result, folder)
+
+
+def located(result: Estimated, index: Any, places: Mapping[str, IntArray]) -> Estimated:
+    """A result whose rows come from one table of the caller.
+
+    Parameters
+    ----------
+    index
+        Of pandas; None if places name the rows.
+    places
+        By set, where its rows are in that table.
+    """
+    from .tables.frames import Form
+
+    form = Form(index=index, numbered=True)
+    return replace(result, sources={name: (form, places[name]) for name in result.sources})
 
 
 def option_definitions() -> dict[str, Mapping[str, Any]]:

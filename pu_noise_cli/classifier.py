@@ -6,17 +6,23 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from .api import Estimated, estimate
+from .api import Estimated, estimate, located
 from .errors import PunoiseError
 
 LABELED, UNLABELED, NEGATIVE = 1, 0, -1  # values of s
+SETS = {"labeled": LABELED, "negatives": NEGATIVE, "unlabeled": UNLABELED}
+ALLOWED = "s is 1 or True (labeled), 0, None or NaN (unlabeled), -1 (known negative)"
+ON_FAILURE = ("raise", "warn")
+SCORE = "score"  # the column of an estimator's scores
 FloatArray = NDArray[np.float64]
 GROUP = "group"
 
@@ -24,20 +30,22 @@ GROUP = "group"
 class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learn from labeled positives, some of them wrong, and unlabeled rows.
 
-    `fit(X, s)` takes s = 1 or True for labeled rows, 0 or None for unlabeled rows and -1 for known
-    negatives. It estimates which fraction of the unlabeled rows is positive (alpha) and which
-    fraction of the labels is right (beta); `predict_proba` gives the probability that a row is
-    positive, not that it is labeled.
+    `fit(X, s)` takes s = 1 or True for labeled rows, 0, None or NaN for unlabeled rows and -1 for
+    known negatives; other values are refused. It estimates which fraction of the unlabeled rows is
+    positive (alpha) and which fraction of the labels is right (beta). `predict_proba` gives the
+    probability that a row is positive, not that it is labeled.
 
     Parameters
     ----------
     estimator : scikit-learn classifier, optional
         Learns to tell labeled rows from all others. It is fitted on `cv` folds, so that every row
         is scored by a model that has not seen it, and then on all rows. By default punoise learns a
-        score with networks of its own, which are out of bag; they cope with missing values.
+        score with networks of its own, which are out of bag; they cope with missing values. X may
+        have missing values if the estimator allows them.
     purity : float, optional
         The least fraction of positives among the unlabeled rows that score like the top fifth of
-        the labeled ones. By default nothing is assumed.
+        the labeled ones. By default nothing is assumed. It never changes `score`, so a search
+        cannot choose it.
     beta : float, optional
         The fraction of the labels that is right, if it is known.
     alpha_between, beta_between : pair of floats, optional
@@ -61,9 +69,12 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     alpha_, beta_ : float
         The fraction of positives among unlabeled rows, and of correct labels.
     alpha_ci_, beta_ci_ : pair of floats
-        Their 95% intervals.
+        Their 95% intervals; None without an estimate. See `Estimated.alpha_ci` for a lower end
+        near 0. If `beta` is stated, both ends of beta_ci_ are its value.
     result_ : Estimated
-        Everything else: posteriors of the training rows, charts, the report.
+        Everything else: posteriors of the training rows, charts, the report. Its frames have the
+        index of X, or else the positions in X. `result_.score` takes rows as X, or the values of
+        `score_samples` if there is an `estimator`.
     estimator_ : the estimator fitted on all rows; None without one
     oof_scores_ : array
         The score of each training row by a model that has not seen it; with `estimator` only.
@@ -115,8 +126,15 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.input_tags.allow_nan = self.estimator is None
+        tags.input_tags.allow_nan = self._allows_nan()
         return tags
+
+    def _allows_nan(self) -> bool:
+        """Whether the estimator copes with missing values, as the default one does."""
+        if self.estimator is None:
+            return True
+        is_tagged = hasattr(self.estimator, "__sklearn_tags__")
+        return is_tagged and bool(get_tags(self.estimator).input_tags.allow_nan)
 
     # ---- Fitting
 
@@ -127,11 +145,17 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array or data frame of numbers, shape (n, d)
         s : array, shape (n,)
-            1 or True: labeled; 0 or None: unlabeled; -1: known negative.
+            1 or True: labeled; 0, None or NaN: unlabeled; -1: known negative.
         groups : array, shape (n,), optional
-            Rows of one group, such as a gene, are never split between training and scoring.
+            Rows of one group, such as a gene, are never split between training and scoring. In a
+            search, `GridSearchCV(PUClassifier(...), ..., cv=GroupKFold()).fit(X, s, groups=genes)`
+            splits by group, but passes no groups on; with `enable_metadata_routing=True` and
+            `set_fit_request(groups=True)`, `fit` gets them, too.
         """
-        finite = "allow-nan" if self.estimator is None else True
+        if self.on_failure not in ON_FAILURE:
+            raise ValueError(f"on_failure={self.on_failure!r}: give {' or '.join(ON_FAILURE)}")
+        finite = "allow-nan" if self._allows_nan() else True
+        index = getattr(X, "index", None) if hasattr(X, "iloc") else None
         X, s = validate_data(
             self, X, _coded(s), ensure_all_finite=finite, dtype=np.float64, ensure_min_samples=2
         )
@@ -153,16 +177,20 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         try:
             if self.estimator is None:
                 self.estimator_ = None
-                self.result_ = _estimate_from_features(X, sets, groups, options)
+                features = _table(X, self._names())
+                self.result_ = _estimate(features, sets, {**options, "transform": True}, groups)
             else:
                 self.oof_scores_ = self._cross_fit(X, sets == LABELED, groups)
                 self.estimator_ = clone(self.estimator).fit(X, sets == LABELED)
-                self.result_ = _estimate(self.oof_scores_, sets, options)
+                self.result_ = _estimate(_table(self.oof_scores_, [SCORE]), sets, options)
         except PunoiseError as error:
             if self.on_failure != "warn" or self.estimator is None:
                 raise ValueError(str(error)) from error
             warnings.warn(f"no estimate of alpha: {error}", UserWarning, stacklevel=2)
             self.result_ = None
+        if self.result_ is not None:
+            places = {name: np.flatnonzero(sets == code) for name, code in SETS.items()}
+            self.result_ = located(self.result_, index, places)
         found = self.result_
         self.alpha_, self.beta_ = (np.nan, np.nan) if found is None else (found.alpha, found.beta)
         self.alpha_ci_ = None if found is None else found.alpha_ci
@@ -170,24 +198,27 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._cutoff = 0.0 if found is None else self._least_score(found)
         return self
 
+    def _names(self) -> list[str]:
+        """The columns of a data frame; those of an array are numbered."""
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        if not names or len({*names}) < len(names):
+            return [f"x{j}" for j in range(self.n_features_in_)]
+        return names
+
     def _sets(self, s: NDArray[Any]) -> NDArray[np.int64]:
-        """The set of each row; of two values the higher one means labeled."""
+        """The set of each row."""
         check_classification_targets(s)
         values = unique_labels(s)
         if len(values) < 2:
-            raise ValueError(
-                f"s has one class, {values[0]!r}: labeled (1) and unlabeled (0) needed"
-            )
-        if {*values} <= {LABELED, UNLABELED, NEGATIVE}:
-            self.classes_ = np.array([UNLABELED, LABELED], dtype=s.dtype)
-            return s.astype(np.int64)
-        if len(values) > 2:
-            raise ValueError(
-                "Only binary classification is supported: s is 1 (labeled), 0 (unlabeled) or -1 "
-                f"(known negative), but it has {len(values)} values"
-            )
-        self.classes_ = values
-        return (s == values[1]).astype(np.int64)
+            raise ValueError(f"s has one class, {values[0]}: labeled (1) and unlabeled (0) needed")
+        if wrong := [value for value in values.tolist() if value not in SETS.values()]:
+            binary = "Only binary classification is supported: " if len(values) > 2 else ""
+            raise ValueError(f"{binary}s has the value {wrong[0]!r}; {ALLOWED}")
+        for name, code in (("labeled", LABELED), ("unlabeled", UNLABELED)):
+            if code not in values:
+                raise ValueError(f"s has no {name} rows ({code}); {ALLOWED}")
+        self.classes_ = np.array([UNLABELED, LABELED], dtype=s.dtype)
+        return s.astype(np.int64)
 
     def _cross_fit(self, X: FloatArray, labeled: NDArray[np.bool_], groups: Any) -> FloatArray:
         """Scores of all rows, each by a model that saw neither the row nor its group."""
@@ -217,7 +248,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked(self, X: Any) -> FloatArray:
         check_is_fitted(self)
-        finite = "allow-nan" if self.estimator is None else True
+        finite = "allow-nan" if self._allows_nan() else True
         checked: FloatArray = validate_data(
             self, X, reset=False, ensure_all_finite=finite, dtype=np.float64
         )
@@ -229,7 +260,8 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.estimator_ is not None:
             return _scores(self.estimator_, X)
         assert self.result_ is not None
-        return np.asarray(self.result_.score(X, self.threads)["score"], np.float64)
+        rows = _table(X, self._names())
+        return np.asarray(self.result_.score(rows, self.threads)["score"], np.float64)
 
     def decision_function(self, X: Any) -> FloatArray:
         """How far the score is above that from which rows are called: positive if called."""
@@ -241,13 +273,15 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> FloatArray:
         """The probabilities that a row is negative and positive, shape (n, 2)."""
         X = self._checked(X)
-        rows = X if self.estimator_ is None else _scores(self.estimator_, X)
-        if self.result_ is None:
-            p = 1 / (1 + np.exp(-rows))
-            if self.estimator_ is not None and hasattr(self.estimator_, "predict_proba"):
-                p = np.asarray(self.estimator_.predict_proba(X)[:, 1], np.float64)
-        else:
+        if self.result_ is not None:
+            rows = _table(X, self._names())
+            if self.estimator_ is not None:
+                rows = _table(_scores(self.estimator_, X), [SCORE])
             p = np.asarray(self.result_.score(rows, self.threads)["posterior"], np.float64)
+        elif self.estimator_ is not None and hasattr(self.estimator_, "predict_proba"):
+            p = np.asarray(self.estimator_.predict_proba(X)[:, 1], np.float64)
+        else:
+            p = 1 / (1 + np.exp(-_scores(self.estimator_, X)))
         return np.column_stack([1 - p, p])
 
     def _has_estimate(self) -> bool:
@@ -262,7 +296,8 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The AUC of labeled rows against all others; `y` is as `s` of `fit`.
 
-        Accuracy would need true classes.
+        Accuracy would need true classes. The AUC compares estimators. It depends neither on
+        `purity` nor on other assumptions, as these change probabilities, not the order of rows.
         """
         scores = self.score_samples(X)
         labeled = _coded(y) == self.classes_[1]
@@ -270,18 +305,27 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _coded(s: Any) -> NDArray[Any]:
-    """The sets of rows as numbers; None is unlabeled."""
+    """The sets of rows as numbers; missing values are unlabeled."""
     if s is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    if isinstance(s, (list, tuple)) or getattr(s, "dtype", None) is np.dtype(object):
-        values = [UNLABELED if value is None else value for value in np.asarray(s, object).ravel()]
-        if len(values) < np.asarray(s, object).size or any(isinstance(v, str) for v in values):
-            return np.asarray(s)
-        s = np.asarray(values)
-    coded = column_or_1d(check_array(s, ensure_2d=False, dtype=None), warn=True)
+    values = np.asarray(s)
+    if values.dtype.kind in "Of":
+        objects = values.astype(object)
+        missing = np.frompyfunc(_is_missing, 1, 1)(objects).astype(bool)
+        if missing.any() or values.dtype.kind == "O":
+            values = np.where(missing, UNLABELED, objects)
+            values = np.array(values.tolist())
+    coded = column_or_1d(check_array(values, ensure_2d=False, dtype=None), warn=True)
     if coded.dtype.kind in "USO":
-        raise ValueError("s has texts: give 1 for labeled, 0 for unlabeled, -1 for known negatives")
+        raise ValueError(f"s has texts; {ALLOWED}")
     return coded.astype(np.int64) if coded.dtype == bool else coded
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN or pandas' NA."""
+    if value is None or type(value).__name__ == "NAType":
+        return True
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
 
 
 def _scores(estimator: Any, X: FloatArray) -> FloatArray:
@@ -291,26 +335,19 @@ def _scores(estimator: Any, X: FloatArray) -> FloatArray:
     return np.asarray(estimator.predict_proba(X)[:, 1], np.float64)
 
 
-def _estimate(rows: Any, sets: NDArray[np.int64], options: dict[str, Any]) -> Estimated:
-    negatives = rows[sets == NEGATIVE] if (sets == NEGATIVE).any() else None
-    return estimate(rows[sets == LABELED], rows[sets == UNLABELED], negatives=negatives, **options)
+def _table(X: FloatArray, names: list[str]) -> pa.Table:
+    columns = X.reshape(len(X), -1)
+    return pa.table({name: columns[:, j] for j, name in enumerate(names)})
 
 
-def _estimate_from_features(
-    X: FloatArray, sets: NDArray[np.int64], groups: Any, options: dict[str, Any]
+def _estimate(
+    rows: pa.Table, sets: NDArray[np.int64], options: dict[str, Any], groups: Any = None
 ) -> Estimated:
-    """With a score of our own; columns of numbers have the names that arrays get."""
-    import pyarrow as pa
-
-    options = {**options, "transform": True}
-    if groups is None:
-        return _estimate(X, sets, options)
-
-    def table(code: int) -> pa.Table:
-        columns = {f"x{j}": X[sets == code, j] for j in range(X.shape[1])}
-        return pa.table({**columns, GROUP: [str(group) for group in groups[sets == code]]})
-
-    negatives = table(NEGATIVE) if (sets == NEGATIVE).any() else None
-    return estimate(
-        table(LABELED), table(UNLABELED), negatives=negatives, group_column=GROUP, **options
-    )
+    if groups is not None:
+        column = GROUP
+        while column in rows.column_names:
+            column += "_"
+        rows = rows.append_column(column, pa.array([str(group) for group in groups]))
+        options = {**options, "group_column": column}
+    parts = {name: rows.filter(pa.array(sets == code)) for name, code in SETS.items()}
+    return estimate(**{name: part for name, part in parts.items() if part.num_rows}, **options)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -22,6 +22,14 @@ from pu_noise_cli import PUClassifier
 EXPECTED = {
     "check_fit_score_takes_y": "the second argument is s: it says what is labeled, not the class",
     "check_classifiers_classes": "texts are refused: which of two means labeled is not guessed",
+    **dict.fromkeys(
+        (
+            "check_estimators_dtypes",
+            "check_classifier_data_not_an_array",
+            "check_fit2d_1feature",
+        ),
+        "the check's targets are 1 and 2, which s cannot be",
+    ),
 }
 
 
@@ -74,7 +82,16 @@ def test_any_classifier_gives_the_score(rows):
 def test_values_of_s(rows):
     x, s, y = rows
     model = PUClassifier(LogisticRegression()).fit(x, s)
-    for same in (s.astype(bool), [1 if v else None for v in s], s.astype(float), pd.Series(s)):
+    for same in (
+        s.astype(bool),
+        [1 if v else None for v in s],
+        [True if v else None for v in s],
+        s.astype(float),
+        np.where(s, 1, np.nan),
+        pd.Series(s),
+        pd.Series(s).astype("Int64").replace(0, pd.NA),
+        pd.Series(s).astype("boolean").replace(False, pd.NA),
+    ):
         assert PUClassifier(LogisticRegression()).fit(x, same).alpha_ == model.alpha_
     negative = np.where((s == 0) & ~y & (np.arange(len(s)) % 4 == 0), -1, s)
     with_negatives = PUClassifier(LogisticRegression()).fit(x, negative)
@@ -83,12 +100,52 @@ def test_values_of_s(rows):
         (np.where(s, "yes", "no"), "texts"),
         (np.arange(len(s)) % 4, "binary"),
         (np.ones(len(s)), "one class"),
-        (np.where(s == 1, 1, -1), "unlabeled"),
+        (np.where(s == 1, 1, -1), r"s has no unlabeled rows \(0\); s is 1 or True"),
+        (s - 1, r"s has no labeled rows \(1\); s is 1 or True"),
+        (s + 1, r"s has the value 2; s is 1 or True \(labeled\), 0, None or NaN"),
+        (5 * s, "s has the value 5"),
+        (np.where(s, 1, 0.5), "label type"),
     ):
         with pytest.raises(ValueError, match=message):
             PUClassifier(LogisticRegression()).fit(x, wrong)
     with pytest.raises(ValueError, match="purity=2"):
         PUClassifier(LogisticRegression(), purity=2).fit(x, s)
+    with pytest.raises(ValueError, match="on_failure='ignore': give raise or warn"):
+        PUClassifier(LogisticRegression(), on_failure="ignore").fit(x, s)
+
+
+@pytest.mark.parametrize("estimator", [None, LogisticRegression()])
+def test_rows_are_named_as_in_x(rows, estimator):
+    x, s, y = rows
+    s = np.where((s == 0) & ~y & (np.arange(len(s)) % 4 == 0), -1, s)
+    found = PUClassifier(estimator).fit(x, s).result_
+    for frame, code in ((found.labeled, 1), (found.unlabeled, 0), (found.negatives, -1)):
+        assert frame.index.tolist() == np.flatnonzero(s == code).tolist()
+    best, doubtful, audit = found.candidates(5), found.labels_to_check(5), found.audit(60)
+    assert (s[best.index] == 0).all()
+    assert (s[doubtful.index] == 1).all()
+    assert (found.unlabeled.loc[best.index, "score"] == best["score"]).all()
+    assert (found.unlabeled.loc[audit.index, "score"] == audit["score"]).all()
+    named = pd.DataFrame(x, columns=["a", "b", "c"], index=[f"r{i}" for i in range(len(x))])
+    model = PUClassifier(estimator).fit(named, s, groups=np.arange(len(s)))
+    assert model.result_.unlabeled.index.equals(named.index[s == 0])
+    assert {*model.result_.candidates(5).index} < {*named.index[s == 0]}
+    if estimator is None:
+        scored = model.result_.score(named)
+        assert scored["posterior"].tolist() == model.predict_proba(named)[:, 1].tolist()
+    else:
+        scored = model.result_.score(model.score_samples(named))
+        assert scored["posterior"].tolist() == model.predict_proba(named)[:, 1].tolist()
+
+
+def test_missing_values_go_to_estimators_that_cope_with_them(rows):
+    x, s, _ = rows
+    gaps = np.where(np.random.default_rng(0).random(x.shape) < 0.1, np.nan, x)
+    model = PUClassifier(HistGradientBoostingClassifier(max_iter=20)).fit(gaps, s)
+    assert 0 < model.alpha_ < 1
+    assert np.isfinite(model.predict_proba(gaps)).all()
+    with pytest.raises(ValueError, match="NaN"):
+        PUClassifier(LogisticRegression()).fit(gaps, s)
 
 
 class Recorder(ClassifierMixin, BaseEstimator):

@@ -25,6 +25,7 @@ class Form:
 
     library: str = "pandas"
     index: Any = None  # of pandas
+    numbered: bool = False  # rows without an index always have their places in pandas' index
 
     def native(self, table: pa.Table, rows: IntArray | None = None, listed: bool = False) -> Any:
         """A table as a frame of the caller's library.
@@ -40,7 +41,7 @@ class Form:
             frame = _to_pandas(table)
             if self.index is not None:
                 return frame.set_axis(self.index if rows is None else self.index.take(rows))
-            return frame if rows is None or not listed else frame.set_axis(rows)
+            return frame if rows is None or not (listed or self.numbered) else frame.set_axis(rows)
         if listed and rows is not None and ROW not in table.column_names:
             table = table.add_column(0, ROW, pa.array(rows))
         if self.library == "polars":
