@@ -430,6 +430,38 @@ def test_thresholds_of_genes_are_those_of_their_rows(punoise, predictor, tmp_pat
     assert "(other)" in punoise("apply", *without, expect=3).err
 
 
+@pytest.mark.parametrize("lower_is_positive", [True, False])
+def test_a_gene_without_known_positives_has_no_lower_thresholds(
+    lower_is_positive, punoise, predictor, tmp_path
+):
+    _, frame = predictor
+    sign = 1 if lower_is_positive else -1
+    frame = frame.assign(gene=frame["gene"].astype(str), sift=sign * frame["sift"])
+    means = frame.groupby("gene")["sift"].mean().mul(-sign).sort_values()
+    no_positives, no_negatives = means.index[:5], means.index[-5:]  # score low, and high
+    positive, known = frame["y"] == 1, {}
+    known["p"] = frame[positive & ~frame["gene"].isin(no_positives)]
+    known["b"] = frame[~positive & ~frame["gene"].isin(no_negatives)]
+    for name, rows in known.items():
+        rows.to_csv(tmp_path / f"{name}.tsv", sep="\t", index=False)
+    direction = ("--lower-is-positive",) if lower_is_positive else ()
+    calibrated(punoise, tmp_path, tmp_path / "out", "--by", "gene", *direction)
+    table = pd.read_csv(tmp_path / "out/group_thresholds.tsv", sep="\t", dtype={"group": str})
+    begins = table.pivot(index="group", columns="level", values="score_from") * -sign
+    shared = begins.loc["(other)"]
+    for level in ("PP3_Supporting", "PP3_Moderate"):
+        assert (begins.loc[no_positives, level] >= shared[level]).all()
+        assert (begins[level] < shared[level]).any()
+    for level in ("BP4_Supporting", "BP4_Moderate"):
+        assert (begins.loc[no_negatives, level] <= shared[level]).all()
+        assert (begins[level] > shared[level]).any()
+    rows = pd.read_parquet(tmp_path / "out/posterior.parquet")
+    own = rows[rows["gene"].isin(no_positives)]
+    below = own["score"] < shared["PP3_Supporting"]
+    assert below.any()
+    assert not own["evidence"][below].map(LEVELS).str.startswith("PP3").any()
+
+
 def test_thresholds_of_genes_are_for_one_population_if_wanted(punoise, predictor, tmp_path):
     folder, _ = predictor
     tables = ("--labeled", folder / "p.tsv", "--unlabeled", folder / "all.tsv", "--count-overlap")

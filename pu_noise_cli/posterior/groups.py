@@ -190,6 +190,7 @@ class Groups:
     def digest(self) -> str:
         """A digest of everything that posteriors depend on."""
         digest = hashlib.sha256(json.dumps((self.by, *self.names)).encode())
+        digest.update(np.ascontiguousarray(self.rows).tobytes())
         for name in ESTIMATED:
             digest.update(np.ascontiguousarray(getattr(self.shares, name)).tobytes())
         return digest.hexdigest()
@@ -381,20 +382,41 @@ class GroupPosteriors:
 
     @cached_property
     def begins(self) -> FloatArray:
-        """The first score of each level in each group, shape (groups, levels); NaN if none."""
+        """The first score of each level in each group, shape (groups, levels); NaN if none.
+
+        A group without a known row of a class has evidence for that class only where all rows do.
+        """
+        assert self.levels is not None
+        shared, against = self._begins(0.0, self.levels.overall_lr), self.levels.against
+        begins = np.array(list(map(self._begins, self.groups.shares.shift, self.levels.lr)))
+        positives, negatives = self._lacking
+        stricter = np.where(against, np.minimum(begins, shared), np.maximum(begins, shared))
+        lacking = np.where(against, negatives[:, None], positives[:, None])
+        return np.where(lacking, stricter, begins)
+
+    def _begins(self, shift: float, lr: FloatArray) -> FloatArray:
+        """The first score of each level at a shift; levels need these ratios, shape (levels,)."""
         assert self.levels is not None
         assert self.bounds is not None
         (low, high), ends = self.bounds.lr, self.calibration.sketch.spans()
-        begins, cells = np.full_like(self.levels.lr, np.nan), np.arange(len(low))
-        for place, shift in enumerate(self.groups.shares.shift):
-            own = self.bins.moved(cells, np.full(len(cells), -shift))
-            least, greatest = low[own], high[own]
-            for i, against in enumerate(self.levels.against):
-                lr = self.levels.lr[place, i]
-                reached = np.flatnonzero(greatest <= lr if against else least >= lr)
-                if len(reached):
-                    begins[place, i] = ends[int(against)][reached[-1 if against else 0]]
+        begins, cells = np.full(len(lr), np.nan), np.arange(len(low))
+        own = self.bins.moved(cells, np.full(len(cells), -shift))
+        least, greatest = low[own], high[own]
+        for i, against in enumerate(self.levels.against):
+            reached = np.flatnonzero(greatest <= lr[i] if against else least >= lr[i])
+            if len(reached):
+                begins[i] = ends[int(against)][reached[-1 if against else 0]]
         return begins
+
+    @property
+    def _lacking(self) -> tuple[BoolArray, BoolArray]:
+        """Whether groups lack known positives and known negatives that others have; (groups,)."""
+        labeled, negatives = (self.groups.rows[:, code] for code in (LABELED, NEGATIVE))
+        known = (labeled, negatives)
+        if self.calibration.sketch.labeled_class == "negative":
+            known = (np.zeros_like(labeled), labeled)
+        positives, negatives = ((rows == 0) & rows.any() for rows in known)
+        return positives, negatives
 
 
 def _further(p: FloatArray, bound: FloatArray, error: FloatArray) -> FloatArray:
