@@ -28,13 +28,19 @@ def named(path, folder) {
     return path ==~ /\w[\w .+\/-]*/ && !path.contains('..') ? path : "${folder}/${file(path).name}"
 }
 
+def label_options(row) {
+    def column = row.label_column ? "--label-column '${row.label_column}'" : ''
+    return row.labeled_value ? "${column} --labeled-value '${row.labeled_value}'" : column
+}
+
 def meta_of(row) {
     return [
         id: row.sample,
         beta: row.beta ?: null,
-        labeled: named(row.labeled, 'labeled'),
-        unlabeled: named(row.unlabeled, 'unlabeled'),
+        labeled: row.labeled ? named(row.labeled, 'labeled') : null,
+        unlabeled: named(row.table ?: row.unlabeled, 'unlabeled'),
         negatives: row.negatives ? named(row.negatives, 'negatives') : null,
+        label_options: label_options(row),
     ]
 }
 
@@ -54,11 +60,11 @@ process UNUSABLE {
     tuple val("${task.process}"), val('punoise'), eval('punoise --version'), emit: versions_punoise, topic: versions
 
     script:
+    def rows = meta.labeled ? "--labeled '${meta.labeled}' --unlabeled '${meta.unlabeled}'" : "--table '${meta.unlabeled}'"
     def known = meta.negatives ? "--negatives '${meta.negatives}'" : ''
     """
     punoise estimate-prior \\
-        --labeled '${meta.labeled}' \\
-        --unlabeled '${meta.unlabeled}' \\
+        ${rows} \\
         ${known} \\
         --out prior.json \\
         --threads ${task.cpus} \\
@@ -74,7 +80,7 @@ process UNUSABLE {
 
 workflow SAMPLES {
     take:
-    tables // channel: [meta, labeled, unlabeled, negatives], the last [] where there are none
+    tables // channel: [meta, labeled, unlabeled, negatives], [] where there are none; without labeled, unlabeled has all rows
     ids // list: the samples in the order of the summary
 
     main:
@@ -124,8 +130,8 @@ workflow {
     rows = read_sheet(params.samples)
     (simulated, given) = rows.split { row -> row.sample in params.simulate }
     tables = given.collect { row ->
-        def negatives = row.negatives ? file(row.negatives, checkIfExists: true) : []
-        [meta_of(row), file(row.labeled, checkIfExists: true), file(row.unlabeled, checkIfExists: true), negatives]
+        def paths = [row.labeled, row.table ?: row.unlabeled, row.negatives]
+        [meta_of(row)] + paths.collect { path -> path ? file(path, checkIfExists: true) : [] }
     }
     PUNOISE_SIMULATE(channel.fromList(simulated).map { row -> meta_of(row) })
     without_negatives = PUNOISE_SIMULATE.out.tables.map { meta, labeled, unlabeled -> [meta, labeled, unlabeled, []] }

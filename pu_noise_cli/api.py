@@ -867,7 +867,8 @@ def _read_tables(folder: str, inputs: Inputs, typed: Mapping[str, pa.Table]) -> 
     posterior = pq.read_table(os.path.join(folder, "posterior.parquet"))
     if not inputs.id_column:
         posterior = posterior.drop_columns("id")
-    kept = [c for c in (*inputs.keep_columns, inputs.by) if c in posterior.column_names]
+    named = dict.fromkeys((*inputs.keep_columns, inputs.by))
+    kept = [c for c in named if c in posterior.column_names]
     posterior = posterior.select([c for c in posterior.column_names if c not in kept] + kept)
     tables = {ALL: posterior} if ALL in typed or inputs.label_column is not None else {}
     for name, words in SETS.items():

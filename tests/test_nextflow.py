@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -212,10 +213,13 @@ def test_tables_anywhere_and_names_with_spaces(tmp_path):
         for table in ("labeled", "unlabeled", *(["negatives"] if negatives else [])):
             (data / table).mkdir(parents=True, exist_ok=True)
             shutil.move(tmp_path / sample / f"{table}.csv", data / table / f"{sample}.csv")
-    lines = ["sample\tlabeled\tunlabeled\tnegatives"]
+    lines = ["sample\tlabeled\tunlabeled\tnegatives\ttable\tlabel_column\tlabeled_value"]
     for s in ("two", "one", "three"):  # one name for all
         known = "" if s == "two" else f"{data}/negatives/{s}.csv"
-        lines.append(f"{s} é\t{data}/labeled/{s}.csv\t{data}/unlabeled/{s}.csv\t{known}")
+        lines.append(f"{s} é\t{data}/labeled/{s}.csv\t{data}/unlabeled/{s}.csv\t{known}\t\t\t")
+    sets = {name: pd.read_csv(data / name / "one.csv") for name in ("labeled", "unlabeled")}
+    pd.concat(sets, names=["from"]).reset_index("from").to_csv(data / "all.csv", index=False)
+    lines.append(f"all\t\t\t\t{data}/all.csv\tfrom\tlabeled")
     (folder / "sheet.tsv").write_text("\n".join(lines) + "\n")
     (folder / "options.json").write_text(json.dumps({"transform": LOGISTIC}))
     nextflow(folder, "main.nf", "--samples", "sheet.tsv", "-params-file", "options.json")
@@ -224,7 +228,9 @@ def test_tables_anywhere_and_names_with_spaces(tmp_path):
         ("two é", "failed"),
         ("one é", "ok"),
         ("three é", "failed"),
+        ("all", "ok"),
     ]
+    assert (summary["all"]["n_labeled"], summary["all"]["n_unlabeled"]) == ("200", "400")
     assert summary["one é"]["n_negatives"] == "100"
     assert summary["three é"]["reason"].startswith("negatives/three.csv: only 5 negative rows")
     assert summary["two é"]["reason"].startswith("labeled/two.csv: only 5 labeled rows")

@@ -79,7 +79,7 @@ class Case:
     @property
     def words(self) -> tuple[str, ...]:
         labels = ("--labeled-are", "negatives") if self.labeled_are == "negatives" else ()
-        return (*labels, *self.columns, "--seed", str(self.seed), "-q", "--threads", "1")
+        return (*labels, *self.columns, "--seed", str(self.seed), "-q")
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """The table of each set that has rows."""
@@ -407,7 +407,7 @@ def run(rng: Random, case: Case, folder: Path) -> None:
     by = () if case.by is None else ("--by", case.by)
     out = folder / "out"
     keep = [path for path in (out / "posterior.csv", folder / "victim") if path.exists()]
-    words = (*case.words, *case.estimation, *wanted, *by)
+    words = (*case.words, *case.estimation, *wanted, *by, "--threads", 1)
     call("run", *write(case, folder / "tables"), *words, "--out-dir", out)
     if not all(path.exists() for path in keep) or (folder / "victim").exists() != (
         (folder / "victim" / "_manifest.json").exists()
@@ -440,7 +440,7 @@ def python(rng: Random, case: Case, folder: Path) -> None:
     found = _api(pu_noise_cli, frames, keywords)
     by = () if case.by is None else ("--by", case.by)
     out = folder / "out"
-    words = (*case.words, *case.estimation, *by)
+    words = (*case.words, *case.estimation, *by, "--threads", 1)
     call("run", *write(case, folder / "tables"), *words, "--out-dir", out)
     written = read(out / "prior.json", out / "posterior.parquet")
     tables = {"labeled": found.labeled, "unlabeled": found.unlabeled, "negative": found.negatives}

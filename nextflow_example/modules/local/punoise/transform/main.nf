@@ -18,14 +18,14 @@ process PUNOISE_TRANSFORM {
 
     script:
     def args = task.ext.args ?: ''
+    def rows = labeled ? "--labeled ${labeled} --unlabeled ${unlabeled}" : "--table ${unlabeled}"
     def known = negatives ? "--negatives ${negatives}" : ''
     prefix = task.ext.prefix ?: "${meta.id}"
     // Exit code 3 is unusable input: no files, no error
     """
     mkdir -p '${prefix}'
     punoise transform \\
-        --labeled ${labeled} \\
-        --unlabeled ${unlabeled} \\
+        ${rows} \\
         ${known} \\
         --out '${prefix}/scores.parquet' \\
         --model-out '${prefix}/model.punoise' \\
