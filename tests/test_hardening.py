@@ -105,7 +105,7 @@ def test_a_process_out_of_memory_does_not_exit_with_0(scores, tmp_path):
         "from pu_noise_cli.cli import process\n"
         "import pu_noise_cli.pipeline, pu_noise_cli.prior.estimation, pu_noise_cli.cli.prior\n"
         "size = int(re.search(r'VmSize:\\s+(\\d+)', open('/proc/self/status').read())[1]) * 1024\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (size + (20 << 20),) * 2)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (size + (40 << 20),) * 2)\n"
         "process.main()"
     )
     words = ["estimate-prior", *map(str, options), "--on-failure", "write", "--threads", "1"]

@@ -53,11 +53,11 @@ def estimate_prior(options: Options, console: Console) -> None:
         options.write_data(prior.to_json())
         console.check_strict(prior.notices)
         return
-    options.write_data(prior.to_json())
     console.print_prior(prior, scored.sketch)
     if prior.alpha is not None and scored.matches is None:
         scores, out = options.scores or "SCORES", options.out or "PRIOR"
         console.print_next(prior, pipeline.calibrate_scores(scored, prior), scores, out)
+    options.write_data(prior.to_json())  # after all work, so that a failure leaves no file
     if options.by is not None and groups is None:
         console.say("punoise: no groups without alpha")
     if groups is not None:
