@@ -233,8 +233,19 @@ class NewSample(_Answer):
 class Estimated(Model):
     """Alpha, beta and the posterior of each row.
 
-    `labeled`, `unlabeled` and `negatives` hold the columns of POSTERIOR (score, tau, posterior, lr,
-    fdr) for the rows of each set, in their order and with their index.
+    `labeled`, `unlabeled` and `negatives` hold these columns for the rows of each set, in their
+    order and with their index:
+
+    score
+        High for rows that look like the labeled ones.
+    tau
+        The calibrated probability that a row with this score is labeled.
+    posterior
+        The probability that an unlabeled row with this score is positive.
+    lr
+        The likelihood ratio of positives to negatives at this score.
+    fdr
+        The expected fraction of negatives among this row and all unlabeled rows that score higher.
 
     Examples
     --------
@@ -357,13 +368,18 @@ class Estimated(Model):
     ) -> Frame:
         """Rows to verify by hand, with an empty column `verdict` to fill in (yes or no).
 
+        Rows are drawn within strata. `stratum` is the number of a row's stratum, 1 for the lowest
+        scores, and `weight` how many rows of the stratum it represents. Rows that have been drawn
+        for earlier verdicts are not drawn again.
+
         Parameters
         ----------
         rows, labeled_rows
-            How many unlabeled and labeled rows to draw.
+            How many unlabeled and labeled rows to draw: 0, or at least one for each stratum. There
+            are at most 12 strata, so 12 rows are always enough.
         top
             Draw unlabeled rows that score like the best labeled ones, where few verdicts narrow
-            alpha most.
+            alpha most. They are one stratum, so 1 row is enough.
         """
         import numpy as np
 
@@ -678,8 +694,7 @@ def estimate(
 ) -> Estimated:
     """Estimate alpha, beta and posteriors from labeled and unlabeled rows.
 
-    Every option is that of `punoise run` (`punoise help run` explains them), and so are the
-    numbers. The most important ones are listed here.
+    Every option is that of `punoise run` (`punoise help run` says more), and so are the numbers.
 
     Parameters
     ----------
@@ -690,22 +705,62 @@ def estimate(
     negatives
         A third table, of known negatives.
     table, label_column
-        One table of all rows instead, and its column that marks labeled rows.
-    score_column
-        A column to use as the score; by default a score is learned from all columns.
+        One table of all rows instead, and its column that marks labeled rows (1 or 0, True or
+        False, "labeled" or "unlabeled"; "negative" marks known negatives).
+    labeled_value, negative_value, unlabeled_value, ignore_value
+        Values of `label_column` that mark each kind of rows, and rows to leave out. "*" stands for
+        every value not named.
+    labeled_are
+        "negatives" if the labels mark negatives, such as decoys.
+    input_format, delimiter, decimal, sheet
+        Of files: their format, column separator, decimal mark, and sheet of a workbook.
+    id_column, keep_columns
+        Columns to copy to the results; they are not features.
     group_column
         Rows of one group, such as a gene, are never split between training and scoring.
     by
         A column that names groups of rows, each with its own alpha.
-    purity
-        The least fraction of positives among the unlabeled rows that score like the top fifth of
-        the labeled ones, if that can be judged.
+    features, drop_columns
+        The columns to learn from, by default all without another role, and columns to ignore.
+    na
+        Further texts that stand for missing values.
+    categorical
+        Columns of categories that look like numbers.
+    spectrum_columns, peptide_column, protein_column
+        Of matches with decoys: what identifies a spectrum, a peptide and a protein.
+    transform
+        Learn a score (True) or not (False). By default a single numeric column is the score.
+    score_column
+        A column to use as the score; by default a score is learned from all columns.
+    lower_is_positive
+        Low values of `score_column` mean positive.
+    missing_score
+        "stop" at a row without a score, or "skip" such rows.
+    classifier
+        What learns the score: "standard", "logistic" or another of `punoise help run`.
+    max_train_rows
+        Train on a sample of at most so many rows; all rows are scored.
+    count_overlap
+        Count labeled rows that are among the unlabeled ones as unlabeled, too.
+    method
+        The estimator of alpha and beta, by default "auto".
     alpha, beta
         Known fractions, which are then not estimated.
+    purity
+        The least fraction of positives among the unlabeled rows that score like the top fifth of
+        the labeled ones, if that can be judged. It narrows `alpha_ci` from below.
+    alpha_between, beta_between
+        Ranges in which alpha and beta are known to lie.
     evidence
         "acmg", or a file with levels of evidence.
+    target_alpha
+        Give posteriors for another population, in which this fraction is positive.
     bounds, fdr
         Add 95% bounds on the posterior, and a column `call` at this false discovery rate.
+    sample
+        A name to record.
+    seed, threads
+        Of random numbers; the number of threads, which does not change results.
 
     Raises
     ------

@@ -21,6 +21,7 @@ from conftest import small_frames, validated
 import pu_noise_cli as punoise_api
 from pu_noise_cli import api, classifier
 from pu_noise_cli.api import option_definitions
+from pu_noise_cli.audit.verdicts import STRATA
 from pu_noise_cli.errors import EstimationError, InputError, UsageError
 from pu_noise_cli.options import definitions
 
@@ -529,6 +530,8 @@ def test_verdicts_of_an_audit_are_heeded_as_by_the_commands(frames, results, pun
     assert {*top["stratum"]} == {"top"}
     with pytest.raises(UsageError, match="give one above 0"):
         found.audit(0)
+    with pytest.raises(UsageError, match=r"^rows=5 is too few: at least \d+, one for each"):
+        found.audit(5)
 
 
 def filled(audit: pd.DataFrame) -> pd.DataFrame:
@@ -593,6 +596,20 @@ def test_a_missing_column_of_new_rows_is_named_with_those_there_are(found, frame
     new.to_csv(tmp_path / "new.csv", index=False)
     with pytest.raises(InputError, match=message):
         found.score(tmp_path / "new.csv")
+
+
+def test_docstrings_describe_every_option_and_column(found):
+    heads = [
+        line.strip()
+        for line in inspect.getdoc(punoise_api.estimate).splitlines()
+        if line and not line.startswith(" ")
+    ]
+    described = {name for head in heads for name in head.split(", ")}
+    assert {*inspect.signature(punoise_api.estimate).parameters} <= described
+    columns = inspect.getdoc(punoise_api.Estimated).splitlines()
+    assert {*found.unlabeled} <= {*columns}
+    assert "at most 12 strata" in inspect.getdoc(found.audit)
+    assert STRATA == 12
 
 
 def test_the_names_of_the_package_are_listed():

@@ -199,7 +199,7 @@ def draw_rows(
         strata = np.count_nonzero(by_set[i].due)
         if 0 < wanted[i] < strata:
             raise UsageError(
-                f"{option(name)} {wanted[i]} is too few: at least {strata}, one for each stratum"
+                f"{option(name, wanted[i])} is too few: at least {strata}, one for each stratum"
             )
         sizes.append(allot(wanted[i], by_set[i].due, by_set[i].rows - taken[i]))
     drawing = Drawing(np.concatenate(sizes), earlier, seed)
