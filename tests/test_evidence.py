@@ -372,7 +372,9 @@ def test_thresholds_of_another_predictor_are_a_warning(punoise, predictor, tmp_p
 def test_thresholds_of_genes_are_those_of_their_rows(punoise, predictor, tmp_path):
     folder, frame = predictor
     out = tmp_path / "sift"
-    calibrated(punoise, folder, out, "--lower-is-positive", "--by", "gene")
+    terminal = calibrated(punoise, folder, out, "--lower-is-positive", "--by", "gene").err
+    line = next(line for line in terminal.splitlines() if line.startswith("groups 40"))
+    assert "alpha" not in line
     genes = pd.read_csv(out / "group_thresholds.tsv", sep="\t", dtype={"group": str})
     whole = pd.read_csv(out / "thresholds.tsv", sep="\t")
     other = genes[genes["group"] == "(other)"]
@@ -382,6 +384,11 @@ def test_thresholds_of_genes_are_those_of_their_rows(punoise, predictor, tmp_pat
         )
     # a gene whose scores are low has low thresholds, and one with many rows leans less on others
     reached = genes[genes["level"] == "PP3_Supporting"].set_index("group").drop("(other)")
+    begins = reached["score_from"]
+    assert f"PP3_Supporting from {begins.min():.4g} to {begins.max():.4g}" in line
+    report = (out / "report.html").read_text()
+    assert "punoise calibrate --labeled p.tsv" in report
+    assert "punoise run" not in report
     means = frame.groupby(frame["gene"].astype(str))["sift"].mean()
     assert np.corrcoef(means[reached.index], reached["score_from"])[0, 1] > 0.8
     assert other["shrinkage"].eq(1).all()
@@ -534,6 +541,25 @@ def test_benign_rows_are_not_the_population_by_accident(punoise, classes, tmp_pa
     punoise("calibrate", *known, *graded, "--unlabeled-value", "*", "--alpha", 0.1)
     prior = json.loads((tmp_path / "out/prior.json").read_text())
     assert (prior["n_unlabeled"], prior["n_negatives"]) == (350, None)
+
+
+def test_a_percentage_and_part_of_a_name_are_understood(punoise, predictor, tmp_path):
+    folder, _ = predictor
+    tables = ("--labeled", folder / "p.tsv", "--negatives", folder / "b.tsv")
+    given = ("calibrate", *tables, "--out-dir", tmp_path / "out")
+    result = punoise(*given, "--score-column", "sift", "--alpha", "4.41", expect=2)
+    assert "4.41% is 0.0441" in result.err
+    result = punoise(*given, "--score-column", "sift", "--alpha", "441", expect=2)
+    assert "%" not in result.err
+    names = [f"c{i}" for i in range(10)]
+    frame = pd.DataFrame([range(12)] * 3, columns=[*names, "VEST4_rankscore", "VEST4_score"])
+    frame.to_csv(tmp_path / "v.csv", index=False)
+    table = ("--table", tmp_path / "v.csv", "--out", tmp_path / "e.tsv")
+    published = ("apply", "--thresholds", "pejaver2022:VEST4", *table)
+    for column in ("VEST4", "vest4_score", "VEST_score"):
+        result = punoise(*published, "--score-column", column, expect=3)
+        assert "did you mean 'VEST4_score'" in result.err
+    assert "mean" not in punoise(*published, "--score-column", "REVEL", expect=3).err
 
 
 def test_the_short_help_has_what_clinical_tables_need(punoise):

@@ -42,7 +42,7 @@ def calibrate(options: Options, console: Console) -> None:
         wanted=options.pick(pipeline.Wanted),
         calibration=options.pick(pipeline.CalibrationRecord),
         options=options.recorded(affects_results=True),
-        execution=options.recorded(affects_results=False),
+        execution={"command": "calibrate", **options.recorded(affects_results=False)},
     )
     with options.engine(console) as engine:
         result = pipeline.run(settings, engine, options.out_dir)

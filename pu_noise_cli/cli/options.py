@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import functools
 import math
@@ -65,10 +66,20 @@ class Finite(click.FloatRange):
         return "any" if self.min is None and self.max is None else super()._describe_range()
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        number = float(super().convert(value, param, ctx))
+        try:
+            number = float(super().convert(value, param, ctx))
+        except click.BadParameter as error:
+            self.fail(error.message + self._as_fraction(value), param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number", param, ctx)
         return number
+
+    def _as_fraction(self, value: Any) -> str:
+        """The fraction that is meant, if the value seems to be a percentage."""
+        with contextlib.suppress(ValueError):
+            if (self.min, self.max) == (0, 1) and 1 < float(value) <= 100:
+                return f" {value}% is {float(value) / 100:.12g}."
+        return ""
 
 
 class WholeNumber(click.IntRange):

@@ -54,7 +54,8 @@ def posterior(options: Options, console: Console) -> None:
     if posteriors.by_group is not None:
         if options.groups_out is not None:
             posteriors.by_group.write(options.groups_out, posteriors.negated)
-        console.print_groups(posteriors.by_group.groups)
+        by_group = posteriors.by_group
+        console.print_groups(by_group.groups, by_group, posteriors.negated)
     if (
         options.thresholds is not None
         and posteriors.thresholds is not None

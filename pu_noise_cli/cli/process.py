@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..evidence.thresholds import Thresholds
     from ..pipeline import Posteriors, ScoredRows
     from ..posterior.calibration import Calibration
-    from ..posterior.groups import Groups
+    from ..posterior.groups import GroupPosteriors, Groups
     from ..posterior.table import PosteriorRows
     from ..prior.document import Prior
     from ..score.sketch import Sketch
@@ -389,15 +389,22 @@ class Console:
                 reached = rows[columns["evidence"] == level.name].sum()
                 self.say(f"{reached:>9}  {level.name} (likelihood ratio {level.lr:.4g})")
 
-    def print_groups(self, groups: Groups) -> None:
-        """How many groups there are, and the range of their alpha."""
+    def print_groups(
+        self, groups: Groups, by_group: GroupPosteriors | None = None, negated: bool = False
+    ) -> None:
+        """How many groups there are, and the range of alpha or, if they share it, of thresholds."""
         from ..prior.document import percent
 
         alpha = groups.shares.alpha[1:] if len(groups.names) > 1 else groups.shares.alpha
-        self.say(
-            f"groups {len(groups.names) - 1:,} (by {groups.by}): alpha {percent(alpha.min())} to "
-            f"{percent(alpha.max())}"
-        )
+        low, high = percent(alpha.min()), percent(alpha.max())
+        parts = [f"alpha {low} to {high}"]
+        if low == high and by_group is not None and by_group.levels is not None:
+            weakest = dict(zip(by_group.levels.against, by_group.levels.codes, strict=True))
+            begins = by_group.thresholds(negated)
+            reached = {code: sorted(b for b in begins[code] if b == b) for code in weakest.values()}
+            parts = [f"{code} from {b[0]:.4g} to {b[-1]:.4g}" for code, b in reached.items() if b]
+        name = f"groups {len(groups.names) - 1:,} (by {groups.by})"
+        self.say(f"{name}: {', '.join(parts)}" if parts else name)
 
 
 # ---- Signals

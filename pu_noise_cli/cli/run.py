@@ -76,7 +76,8 @@ def print_run(result: RunResult, out_dir: str, console: Console) -> None:
     if posteriors.thresholds is not None:
         console.print_thresholds(posteriors.thresholds)
     if posteriors.by_group is not None:
-        console.print_groups(posteriors.by_group.groups)
+        by_group = posteriors.by_group
+        console.print_groups(by_group.groups, by_group, posteriors.negated)
     others = [name for name in result.files if name != "report.html"]
     if len(others) < len(result.files):
         console.say(f"report {os.path.join(out_dir, 'report.html')}")

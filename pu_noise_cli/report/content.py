@@ -482,10 +482,14 @@ def provenance_values(provenance: Provenance | None) -> dict[str, Any]:
     return {
         "provenance": provenance,
         "options": [(name, _option_text(value)) for name, value in options.items()][:MAX_LISTED],
-        "command": shlex.join(command_words(options)),
+        "command": shlex.join(command_words(options, _repeated_by(provenance))),
         "column_kinds": {kind: len(names) for kind, names in column_kinds.items()},
         "n_columns": len({column.column for column in provenance.columns}),
     }
+
+
+def _repeated_by(provenance: Provenance) -> str:
+    return "calibrate" if provenance.execution.get("command") == "calibrate" else "run"
 
 
 def _option_text(value: Any) -> str:
@@ -494,9 +498,9 @@ def _option_text(value: Any) -> str:
     return str(value)
 
 
-def command_words(options: dict[str, Any]) -> list[str]:
-    """The command line that gives `run` these options."""
-    words = ["punoise", "run"]
+def command_words(options: dict[str, Any], command: str = "run") -> list[str]:
+    """The command line that gives `run`, or `calibrate`, these options."""
+    words = ["punoise", command]
     for name, value in options.items():
         option = "--" + name.replace("_", "-")
         if name == "transform" and value is False:

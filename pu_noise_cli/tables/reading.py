@@ -7,6 +7,7 @@ as written: columns.py decides what a value means.
 from __future__ import annotations
 
 import codecs
+import difflib
 import functools
 import glob
 import io
@@ -58,6 +59,7 @@ BATCH_ROWS, BATCH_VALUES, BATCH_BYTES = 1 << 17, 1 << 22, 1 << 26  # maxima of o
 MAX_COLUMNS = 1 << 17
 NARROW, CACHED_BYTES = 256, 1 << 20  # columns of tables that are parsed in blocks of this size
 NOT_A_NUMBER = re.compile(r"^In CSV column #([0-9]+): CSV conversion error to double")
+MAX_COMPARED = 1000  # columns
 AHEAD = 2  # batches read while others are worked on
 MANIFEST = "_manifest.json"  # states that all shards of a directory are there
 PARQUET_KEY = "punoise.key"  # of a shard: a digest of everything that it was made from
@@ -133,7 +135,17 @@ class Table:
         """Raise an input error unless the table has the column."""
         if column not in self.column_set:
             known = ", ".join(self.columns[:8]) + (", ..." if len(self.columns) > 8 else "")
-            raise InputError(f"{self.name}: no column {column!r} for {role}; it has {known}")
+            close = self._similar(column)
+            meant = "" if close is None else f" (did you mean {close!r}?)"
+            raise InputError(f"{self.name}: no column {column!r} for {role}{meant}; it has {known}")
+
+    def _similar(self, name: str) -> str | None:
+        """The column whose name is most like this one, if any is."""
+        by_lower = {column.lower(): column for column in reversed(self.columns[:MAX_COMPARED])}
+        wanted = name.lower()
+        holding = [lower for lower in by_lower if wanted and wanted in lower]
+        close = [min(holding, key=len)] if holding else difflib.get_close_matches(wanted, by_lower)
+        return by_lower[close[0]] if close else None
 
 
 def _shard_batches(
