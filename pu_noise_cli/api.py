@@ -346,7 +346,7 @@ class Estimated(Model):
             return None
         table = pa.Table.from_batches([self.posteriors.by_group.groups.table()])
         frame = self._form.native(table)
-        return frame.set_index("group") if self._form.library == "pandas" else frame
+        return frame.set_index("group") if self._form.backend == "pandas" else frame
 
     @property
     def thresholds(self) -> Frame | None:
@@ -397,7 +397,7 @@ class Estimated(Model):
             wanted = (rows, labeled_rows)
             drawn = draw_rows(scored.rows, sketch, by_set, wanted, taken, earlier, seed)
             frame = self._form.native(self._with_kept(drawn))
-            if self._form.library != "pandas":
+            if self._form.backend != "pandas":
                 return frame
             return frame.set_axis(self._index(np.asarray(drawn["row"]) - 1))
 

@@ -23,7 +23,7 @@ KINDS = "a data frame (pandas, polars, PyArrow, DuckDB), a series, a numpy array
 class Form:
     """What the caller's table is made of, so that results come back the same way."""
 
-    library: str = "pandas"
+    backend: str = "pandas"
     index: Any = None  # of pandas
     numbered: bool = False  # rows without an index always have their places in pandas' index
 
@@ -37,18 +37,18 @@ class Form:
         listed
             Rows without an index get a column `row` with their places in the caller's table.
         """
-        if self.library == "pandas":
+        if self.backend == "pandas":
             frame = _to_pandas(table)
             if self.index is not None:
                 return frame.set_axis(self.index if rows is None else self.index.take(rows))
             return frame if rows is None or not (listed or self.numbered) else frame.set_axis(rows)
         if listed and rows is not None and ROW not in table.column_names:
             table = table.add_column(0, ROW, pa.array(rows))
-        if self.library == "polars":
+        if self.backend == "polars":
             import polars as pl
 
             return pl.from_arrow(table)
-        if self.library == "duckdb":
+        if self.backend == "duckdb":
             import duckdb
 
             return duckdb.from_arrow(table)
