@@ -32,8 +32,8 @@ SIZES = (70_001, 1, 99_999, 40_000)  # of the unlabeled files
 PLACES = """
 import numpy as np, sys
 from threadpoolctl import threadpool_info
-from pu_noise_cli.score.classifiers import Linear
-from pu_noise_cli.score.networks import BaggedNetworks
+from pu_noise_cli.score.classifiers import Hinges, Linear
+from pu_noise_cli.score.networks import BaggedNetworks, Networks
 
 (taken,) = {part["architecture"] for part in threadpool_info()}
 assert taken in ("%s", "Haswell"), taken  # which is also Zen's, in a build that knows fewer
@@ -41,7 +41,10 @@ rng = np.random.default_rng(0)
 for d in (1, 7, 8, 13, 20, 126, 400):
     shapes = ((d, 500), (500,), (500,), (100,))
     weights = [rng.normal(scale=d**-0.5, size=shape).astype(np.float32) for shape in shapes]
-    for model in (BaggedNetworks(*weights), Linear(rng.normal(size=d), 0.1)):
+    hinges = Hinges(np.repeat(np.arange(d), 2), rng.normal(size=2 * d).astype(np.float32))
+    bent = rng.normal(scale=d**-0.5, size=(3 * d, 500)).astype(np.float32)
+    networks = BaggedNetworks(*weights), BaggedNetworks(bent, *weights[1:], hinges)
+    for model in (Networks(networks), Linear(rng.normal(size=d), 0.1)):
         rows = rng.normal(size=(3, d)).astype(np.float32)
         scores = model.predict(np.repeat(rows, 700, axis=0)).reshape(3, 700)
         assert (scores == scores[:, :1]).all(), (d, type(model).__name__)

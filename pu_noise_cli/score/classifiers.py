@@ -1,4 +1,4 @@
-"""Classifiers of labeled against unlabeled rows: registry, folds, logistic regression, standard.
+"""Classifiers of labeled against unlabeled rows: registry, folds, logistic regression.
 
 A classifier scores its training rows out of bag or out of fold, and never splits a group.
 """
@@ -6,7 +6,7 @@ A classifier scores its training rows out of bag or out of fold, and never split
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp, factorial
 from typing import Protocol, Self, TypeVar
 
@@ -18,10 +18,9 @@ from ..numerics import Matrix
 from ..scale.engine import ShareDone, by_chunks, in_threads
 from ..tables.files import Arrays
 
+Vector = NDArray[np.float32]
+
 FOLDS = 5
-CANDIDATES = ("networks", "logistic")
-WIDE = 1000  # features, from which only a linear score is learned if labeled rows are fewer
-FEW_LABELED = 300  # rows, from which perhaps only a linear score can be learned
 MAX_STEPS, MAX_SLOPE = 1000, 1e-4  # of logistic regression: where it ends
 MAX_WEIGHT = 1e15  # of a stored model: sums of such stay finite in 32 bits
 # counts of a Poisson distribution of mean 1, each as often as it is probable: drawing an index is
@@ -38,6 +37,11 @@ def check_weights(weights: NDArray[np.generic], shape: tuple[int, ...]) -> None:
         raise ValueError(f"weights of shape {weights.shape}, not {shape}")
     if not (np.abs(weights.astype(np.float64)) <= MAX_WEIGHT).all():
         raise ValueError("weights are not finite, or too large")
+
+
+def part_of(arrays: Arrays, prefix: str) -> Arrays:
+    """The arrays whose names start with a prefix, without it."""
+    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
 
 
 @dataclass(frozen=True)
@@ -64,20 +68,55 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
+class Hinges:
+    """max(x_j - t, 0) for some features j and knots t, so that units can bend along a feature."""
+
+    feature: NDArray[np.intp]  # (h,)
+    knot: Vector  # (h,)
+
+    def __call__(self, x: Matrix) -> Matrix:
+        """The hinges of rows x, shape (n, h)."""
+        return np.maximum(x[:, self.feature] - self.knot, 0)
+
+
+NO_HINGES = Hinges(np.empty(0, np.intp), np.empty(0, np.float32))
+
+
+@dataclass(frozen=True)
 class Part:
     """Networks, or a linear model, with the probed rows that they did not learn from.
 
     Hidden units, if there are any, are clipped to [-1, 1].
     """
 
-    W: Matrix  # (d, units)
+    W: Matrix  # (d + h, units)
     b: Matrix  # (units,)
     unseen: NDArray[np.bool_]  # (probed rows, k)
     v: Matrix | None = None  # (units / k, k), from each hidden unit to the logit of its network
+    hinges: Hinges = NO_HINGES
 
     def hidden(self, x: Matrix) -> Matrix:
         """The hidden units before they are clipped, shape (units, n)."""
-        return np.asarray(self.W.T @ x.T + self.b[:, None])
+        d = x.shape[1]
+        linear = self.W[:d].T @ x.T + self.b[:, None]
+        return np.asarray(linear + self.W[d:].T @ self.hinges(x).T)
+
+    def change(self, before: Matrix, after: Matrix, features: slice) -> Matrix:
+        """What a change of some features does to the hidden units, shape (units, n).
+
+        Parameters
+        ----------
+        before, after : (n, len(features))
+            The values of these features only.
+        """
+        change = self.W[features].T @ (after - before).T
+        place = self.hinges.feature
+        own = np.flatnonzero((place >= features.start) & (place < features.stop))
+        if len(own):
+            hinges = Hinges(place[own] - features.start, self.hinges.knot[own])
+            d = len(self.W) - len(place)
+            change += self.W[d + own].T @ (hinges(after) - hinges(before)).T
+        return np.asarray(change)
 
     def logits(self, hidden: Matrix) -> Matrix:
         """The logits of k networks but for constants, shape (k, n); changes the hidden units."""
@@ -184,6 +223,20 @@ class Units:
         fold[order] = np.arange(len(order)) % count
         return fold
 
+    def leave_third_out(
+        self, count: int, allowed: NDArray[np.bool_], rng: np.random.Generator
+    ) -> NDArray[np.uint8]:
+        """Which rows are in each of `count` samples, shape (n, count): all but a third.
+
+        Of three consecutive samples, each unit is left out of one. Only allowed units are drawn.
+        """
+        drawn = np.zeros((len(self.size), count), dtype=np.uint8)
+        for sample in range(count):
+            if sample % 3 == 0:
+                fold = self.folds(3, rng)
+            drawn[:, sample] = allowed & (fold != sample % 3)
+        return drawn[self.unit]
+
     def bootstrap(
         self, count: int, allowed: NDArray[np.bool_], rng: np.random.Generator
     ) -> NDArray[np.uint8]:
@@ -218,18 +271,23 @@ class Linear:
     coefficients: NDArray[np.float64]  # (d,)
     intercept: float
 
-    def predict(self, features: Matrix) -> NDArray[np.float64]:
-        """Scores in [0, 1], shape (n,)."""
-        from scipy.special import expit
+    def logit(self, features: Matrix) -> NDArray[np.float64]:
+        """The logit of the score, shape (n,)."""
 
-        def score(rows: Matrix) -> NDArray[np.float64]:
+        def of_rows(rows: Matrix) -> NDArray[np.float64]:
             # column by column: in a BLAS product the position of a row shows in its last digits
             logit = np.full(len(rows), self.intercept)
             for column, coefficient in zip(rows.T, self.coefficients, strict=True):
                 logit += coefficient * column
-            return np.asarray(expit(logit))
+            return logit
 
-        return by_chunks(score, features)
+        return by_chunks(of_rows, features)
+
+    def predict(self, features: Matrix) -> NDArray[np.float64]:
+        """Scores in [0, 1], shape (n,)."""
+        from scipy.special import expit
+
+        return np.asarray(expit(self.logit(features)))
 
     def arrays(self) -> Arrays:
         """The arrays to store."""
@@ -298,54 +356,6 @@ def _fit_linear(features: Matrix, labeled: NDArray[np.bool_]) -> Linear:
     options = {"maxiter": MAX_STEPS, "gtol": MAX_SLOPE, "ftol": 64 * np.finfo(float).eps}
     found = minimize(loss, np.zeros(d + 1), jac=True, method="L-BFGS-B", options=options)
     return Linear(found.x[:-1], float(found.x[-1]))
-
-
-# ---- The default: networks or, with few labeled rows, the better of networks and logistic
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """A model of one of the candidates."""
-
-    kind: str
-    model: Model
-
-    def predict(self, features: Matrix) -> NDArray[np.float64]:
-        """Scores in [0, 1], shape (n,)."""
-        return self.model.predict(features)
-
-    def arrays(self) -> Arrays:
-        """The arrays to store."""
-        return {"kind": np.array(self.kind), **self.model.arrays()}
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays, d: int) -> Self:
-        """The model of d features with these arrays; a ValueError if there is none."""
-        kind = str(arrays["kind"])
-        if kind not in CANDIDATES:
-            raise ValueError("not a model of one of the candidates")
-        return cls(kind, CLASSIFIERS[kind].model.from_arrays(arrays, d))
-
-
-@register("standard", Chosen)
-def standard(training: Training, seed: int, threads: int, progress: ShareDone) -> Fit:
-    """Networks; with few labeled rows, logistic regression if its log-loss on unseen rows is lower.
-
-    Means of several classifiers were tried too, and were no better.
-    """
-    labeled, features = int(training.labeled.sum()), training.features.shape[1]
-    kinds: tuple[str, ...] = CANDIDATES if labeled <= FEW_LABELED else CANDIDATES[:1]
-    if features >= max(WIDE, labeled):
-        kinds = CANDIDATES[1:]
-    parts = [progress]
-    if len(kinds) > 1:
-        parts = [progress_of(progress, i, len(kinds)) for i in range(len(kinds))]
-    fits = {
-        kind: CLASSIFIERS[kind].train(training, seed, threads, part)
-        for kind, part in zip(kinds, parts, strict=True)
-    }
-    best = min(fits, key=lambda kind: log_loss(fits[kind].scores, training.labeled))
-    return replace(fits[best], model=Chosen(best, fits[best].model))
 
 
 def log_loss(scores: NDArray[np.float64], labeled: NDArray[np.bool_]) -> float:

@@ -133,14 +133,13 @@ def _losses(x: Matrix, part: Part, slices: Sequence[slice], seed: int, sign: flo
     separation = _separation(logits, weights)
     mean = logits.mean(0)
     losses, correlation = np.empty((len(slices), len(usable))), np.zeros(len(slices))
-    changed = np.empty_like(hidden)
     for place, features in enumerate(slices):
-        change = x[_shuffled(seed, features.start), features] - x[:, features]
-        np.matmul(part.W[features].T, change.T, out=changed)
-        changed += hidden
-        without = part.logits(changed)
+        before = x[:, features]
+        after = before[_shuffled(seed, features.start)]
+        without = part.logits(hidden + part.change(before, after, features))
         losses[place] = separation - _separation(without, weights)
-        correlation[place] = sign * _correlation(change[:, 0], without.mean(0) - mean)
+        change = after[:, 0] - before[:, 0]
+        correlation[place] = sign * _correlation(change, without.mean(0) - mean)
     return _Measured(separation, losses, correlation, usable)
 
 

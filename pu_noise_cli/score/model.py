@@ -33,7 +33,7 @@ from ..scale.engine import ahead
 from ..tables.columns import Encoding
 from ..tables.files import Arrays, read_archive, write_archive
 from ..tables.rows import NO_ROWS, SETS, Chunk, Keys, LabeledClass, Rows
-from .classifiers import CLASSIFIERS, Fit, Model, Training
+from .classifiers import CLASSIFIERS, Fit, Model, Training, part_of
 from .sketch import Sketch, SketchHeader, sketch_arrays, sketch_from_arrays, sketch_header
 
 KNOTS, MIN_KNOTS = 129, 9  # per column; values between two are interpolated
@@ -539,7 +539,7 @@ def load_model(name: str, file: BinaryIO) -> StoredModel:
         model = _score_model(header, arrays)
         sketch = scorer = widening = None
         if header.sketch is not None:
-            sketch = sketch_from_arrays(_part(arrays, "sketch."), header.sketch)
+            sketch = sketch_from_arrays(part_of(arrays, "sketch."), header.sketch)
             widening = _stored_widening(arrays.get("sketch.widening"), sketch)
         if header.scorer is not None:
             scorer = _scorer(header.scorer, arrays, model)
@@ -570,7 +570,7 @@ def _score_model(header: ModelHeader, arrays: Arrays) -> ScoreModel:
         return ScoreModel(
             encoding,
             kind,
-            Scaling.from_arrays(_part(arrays, "scaling."), len(encoding.feature_names)),
+            Scaling.from_arrays(part_of(arrays, "scaling."), len(encoding.feature_names)),
             _model(kind, arrays, "model.", encoding),
             labeled_class=header.labeled_class,
             seen=_stored_hashes(arrays.get("rows.seen", NO_HASHES)),
@@ -587,7 +587,7 @@ def _score_model(header: ModelHeader, arrays: Arrays) -> ScoreModel:
 
 def _model(kind: str, arrays: Arrays, prefix: str, encoding: Encoding) -> Model:
     features = len(encoding.feature_names)
-    model: Model = CLASSIFIERS[kind].model.from_arrays(_part(arrays, prefix), features)
+    model: Model = CLASSIFIERS[kind].model.from_arrays(part_of(arrays, prefix), features)
     return model
 
 
@@ -623,7 +623,3 @@ def _scorer(header: ScorerHeader, arrays: Arrays, model: ScoreModel) -> HonestSc
 
 def _prefixed(prefix: str, arrays: Arrays) -> Arrays:
     return {prefix + name: array for name, array in arrays.items()}
-
-
-def _part(arrays: Arrays, prefix: str) -> Arrays:
-    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}

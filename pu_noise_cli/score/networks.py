@@ -1,8 +1,8 @@
-"""The paper's transform: a hundred bagged networks of five hidden units, trained side by side.
+"""Bagged networks with one hidden layer, trained side by side; among them the paper's transform.
 
 The hidden units of many networks are the rows of one matrix, and the table's rows its columns, so
-that a step of all networks is a few large operations. Bootstrap samples are weights of rows: the
-out-of-bag rows of a network have weight 0.
+that a step of all networks is a few large operations. Samples are weights of rows: the out-of-bag
+rows of a network have weight 0.
 """
 
 from __future__ import annotations
@@ -19,27 +19,26 @@ from ..numerics import Matrix
 from ..scale.engine import ShareDone, by_chunks, chunks, in_threads
 from ..tables.files import Arrays
 from .classifiers import (
+    NO_HINGES,
     Fit,
+    Hinges,
     Part,
     Training,
     Units,
+    Vector,
     check_weights,
+    part_of,
     probed_rows,
     progress_of,
     register,
 )
 
-Vector = NDArray[np.float32]
 Rows = NDArray[np.intp]
 
-HIDDEN = 5  # units per network
-BLOCKS = 4  # units of work: fixed, so that the number of threads changes nothing
-NETWORKS = 25  # per block
 BATCH = 512
 STEPS = 500  # for up to 10,000 rows; beyond, they grow as the root of the number of rows
 MAX_STEPS = 2000
 WARM_UP = 50
-RATE = 0.03
 CHECK = 25  # steps between evaluations on the held-out rows
 PATIENCE = 0.4  # the fraction of the steps that may pass without a lower loss
 TILE, EDGE = 304, 8  # rows that are scored at once, and the margin on both sides of them
@@ -48,18 +47,48 @@ FOLDS = 10  # of units; each block holds out one for early stopping
 MAX_MIXED = 0.1  # the fraction of labeled rows among rows that are set apart
 MIN_APART = 20  # rows that must be set apart for a second round
 
+KNOTS = (1 / 3, 2 / 3)  # quantiles of a column at which its hinges bend
+MAX_HINGED = 400  # features; wider tables get no hinges
+HINGE_SCALE = 0.5  # of a hinge in training, beside features of unit variance
+MIN_BEND = 0.05  # standard deviation of a hinge that its column does not explain
+HINGE_ROWS = 4000  # by which hinges are placed
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How networks of one kind are built and trained."""
+
+    blocks: int  # units of work: fixed, so that the number of threads changes nothing
+    networks: int  # per block
+    hidden: int  # units per network
+    rate: float = 0.03  # of learning, at its highest
+    ridge: float = 1.0  # factors of the penalties on squares and on absolute values of weights
+    lasso: float = 0.0
+    hinged: bool = False  # whether hinges of the features are features, too
+    kept: int | None = None  # blocks that score new rows; all by default
+
+
+PAPER = (Kind(blocks=4, networks=25, hidden=5),)
+# Wider networks with hinges err less but vary more, and err on other rows than the paper's do. A
+# training row is scored by a third of the networks, so half of them score a new row as precisely.
+BLEND = (
+    Kind(blocks=2, networks=25, hidden=5),
+    Kind(2, networks=12, hidden=10, rate=0.05, ridge=0.2, lasso=0.4, hinged=True, kept=1),
+)
+
 
 @dataclass(frozen=True)
 class BaggedNetworks:
-    """k networks side by side; their mean logit is the logit of the score.
+    """k networks of m units side by side; their mean logit is the logit of the score.
 
     Hidden units are clipped to [-1, 1], several times as fast as the paper's tanh.
     """
 
-    W: Matrix  # (d, 5k), from features to hidden units
-    b: Vector  # (5k,)
-    v: Vector  # (5k,), from each hidden unit to the output of its network
+    W: Matrix  # (d + h, mk), from features and hinges to hidden units
+    b: Vector  # (mk,)
+    v: Vector  # (mk,), from each hidden unit to the output of its network
     c: Vector  # (k,)
+    hinges: Hinges = NO_HINGES
 
     def mean_logit(self, x: Matrix) -> Vector:
         """The mean of the networks' logits, shape (n,), TILE rows at a time.
@@ -72,56 +101,89 @@ class BaggedNetworks:
         W = np.concatenate([self.W, self.b[None]]).T
         v, c = self.v / np.float32(len(self.c)), self.c.mean()
         logit = np.empty(n, dtype=np.float32)
-        tile = np.zeros((d + 1, EDGE + TILE + EDGE), dtype=np.float32)
-        tile[d] = 1
+        tile = np.zeros((W.shape[1], EDGE + TILE + EDGE), dtype=np.float32)
+        tile[-1] = 1
         h = np.empty((len(W), tile.shape[1]), dtype=np.float32)
         for start in range(0, n, TILE):
             part = x[start : start + TILE]
             inner = slice(EDGE, EDGE + len(part))
             tile[:d, inner] = part.T
+            tile[d:-1, inner] = self.hinges(part).T
             np.matmul(W, tile, out=h)
             h.clip(-1, 1, out=h)
             logit[start : start + TILE] = (v @ h)[inner] + c
         return logit
 
-    def predict(self, features: Matrix) -> NDArray[np.float64]:
-        """Scores in [0, 1], shape (n,)."""
-        return _score(by_chunks(self.mean_logit, features))
-
     def arrays(self) -> Arrays:
         """The arrays to store."""
-        return {"W": self.W, "b": self.b, "v": self.v, "c": self.c}
+        of_networks = {"W": self.W, "b": self.b, "v": self.v, "c": self.c}
+        return of_networks | {"hinge.feature": self.hinges.feature, "hinge.knot": self.hinges.knot}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, d: int) -> Self:
         """The networks of d features with these arrays; a ValueError if there are none."""
-        W, b, v, c = (np.asarray(arrays[name], dtype=np.float32) for name in ("W", "b", "v", "c"))
-        units = c.size * HIDDEN
-        if units == 0:
+        names = ("W", "b", "v", "c", "hinge.knot")
+        W, b, v, c, knot = (np.asarray(arrays[name], dtype=np.float32) for name in names)
+        feature = np.asarray(arrays["hinge.feature"])
+        if c.size == 0 or v.size == 0 or v.size % c.size:
             raise ValueError("no networks")
-        for weights, shape in ((W, (d, units)), (b, (units,)), (v, (units,)), (c, c.ravel().shape)):
+        if feature.shape != knot.shape or feature.dtype.kind != "i":
+            raise ValueError("every hinge needs a feature")
+        if feature.size and not 0 <= feature.min() <= feature.max() < d:
+            raise ValueError("hinges of unknown features")
+        of_units = (v.size,)
+        shapes = ((d + knot.size, v.size), of_units, of_units, (c.size,), (knot.size,))
+        for weights, shape in zip((W, b, v, c, knot), shapes, strict=True):
             check_weights(weights, shape)
-        return cls(W, b, v, c)
+        return cls(W, b, v, c, Hinges(feature.astype(np.intp), knot))
 
 
-def _score(logit: NDArray[np.float64]) -> NDArray[np.float64]:
-    from scipy.special import expit
+@dataclass(frozen=True)
+class Networks:
+    """Networks of one or more kinds; the logit of the score is the mean of the kinds' logits."""
 
-    return np.asarray(expit(logit))
+    kinds: tuple[BaggedNetworks, ...]
+
+    def logit(self, features: Matrix) -> NDArray[np.float64]:
+        """The logit of the score, shape (n,)."""
+        parts = [by_chunks(kind.mean_logit, features) for kind in self.kinds]
+        return np.asarray(sum(parts) / len(parts))
+
+    def predict(self, features: Matrix) -> NDArray[np.float64]:
+        """Scores in [0, 1], shape (n,)."""
+        from scipy.special import expit
+
+        return np.asarray(expit(self.logit(features)))
+
+    def arrays(self) -> Arrays:
+        """The arrays to store."""
+        return {
+            f"{number}.{name}": array
+            for number, kind in enumerate(self.kinds)
+            for name, array in kind.arrays().items()
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, d: int) -> Self:
+        """The networks of d features with these arrays; a ValueError if there are none."""
+        numbers = range(sum(name.endswith(".W") for name in arrays))
+        if not numbers:
+            raise ValueError("no networks")
+        return cls(tuple(BaggedNetworks.from_arrays(part_of(arrays, f"{i}."), d) for i in numbers))
 
 
 class _Networks:
-    """k networks in training: parts of one vector, so that a step of all changes one vector."""
+    """k networks of m units in training: one vector, so that a step of all changes one vector."""
 
-    def __init__(self, d: int, k: int) -> None:
-        width = HIDDEN * k
+    def __init__(self, d: int, m: int, k: int) -> None:
+        width = m * k
         self.vector: Vector = np.zeros((d + 2) * width + k, dtype=np.float32)
         W, v, self.c = np.split(self.vector, np.cumsum([(d + 1) * width, width]))
         self.W = W.reshape(d + 1, width)  # the last row is b
-        self.v = v.reshape(HIDDEN, k)
+        self.v = v.reshape(m, k)
 
     def hidden(self, x: Matrix, out: Matrix | None = None) -> Matrix:
-        """The hidden units of rows x, whose last column is 1; shape (5k, n)."""
+        """The hidden units of rows x, whose last column is 1; shape (mk, n)."""
         h = np.matmul(self.W.T, x.T, out=out)
         h.clip(-1, 1, out=h)
         return h
@@ -147,7 +209,7 @@ class _Gradient:
         self.networks = networks
         rows = n_labeled + n_unlabeled
         self.sign = np.repeat(np.array([-1, 1], dtype=np.float32), [n_labeled, n_unlabeled])
-        self.slope = _Networks(len(networks.W) - 1, len(networks.c))
+        self.slope = _Networks(len(networks.W) - 1, *networks.v.shape)
         self.h = np.empty((networks.v.size, rows), dtype=np.float32)
         self.back = np.empty_like(self.h)
         self.s = np.empty((len(networks.c), rows), dtype=np.float32)
@@ -220,21 +282,23 @@ def _half_weights(kinds: list[Rows], sizes: list[int], in_bag: NDArray[np.uint8]
 
 
 def _rate(step: int, steps: int) -> float:
-    return RATE * min(1, step / WARM_UP) * (1 + math.cos(math.pi * step / steps)) / 2
+    """The fraction of the highest rate of learning."""
+    return min(1, step / WARM_UP) * (1 + math.cos(math.pi * step / steps)) / 2
 
 
 def _initial(
-    kinds: list[Rows], d: int, k: int, rng: np.random.Generator
-) -> tuple[_Networks, Vector]:
-    """Networks to start from, and the penalty on the square of each of their parameters."""
-    networks, penalty = _Networks(d, k), _Networks(d, k)
-    networks.W[:d] = rng.normal(scale=d**-0.5, size=(d, HIDDEN * k))
-    networks.v[:] = rng.normal(scale=HIDDEN**-0.5, size=networks.v.shape)
-    # weights have a normal prior, worth less the more rows there are of the scarcer kind
+    kinds: list[Rows], d: int, kind: Kind, rng: np.random.Generator
+) -> tuple[_Networks, Vector, float]:
+    """Networks to start from, the penalties on squares, and on absolute weights of features."""
+    m, k = kind.hidden, kind.networks
+    networks, penalty = _Networks(d, m, k), _Networks(d, m, k)
+    networks.W[:d] = rng.normal(scale=d**-0.5, size=(d, m * k))
+    networks.v[:] = rng.normal(scale=m**-0.5, size=networks.v.shape)
+    # weights have a prior, worth less the more rows there are of the scarcer kind
     prior = sum(1 / len(rows) for rows in kinds) / 4
-    penalty.W[:d] = prior * d
-    penalty.v[:] = prior
-    return networks, penalty.vector
+    penalty.W[:d] = kind.ridge * prior * d
+    penalty.v[:] = kind.ridge * prior
+    return networks, penalty.vector, kind.lasso * prior * math.sqrt(d)
 
 
 def _train(
@@ -242,6 +306,7 @@ def _train(
     labeled: NDArray[np.bool_],
     in_bag: NDArray[np.uint8],
     held_out: Rows,
+    kind: Kind,
     rng: np.random.Generator,
 ) -> _Networks:
     """Train networks on rows x, shape (n, d + 1), weighted by in_bag, shape (n, k).
@@ -252,7 +317,7 @@ def _train(
     kinds = [np.flatnonzero(seen & labeled), np.flatnonzero(seen & ~labeled)]
     sizes = _sizes(kinds)
     half_weight = _half_weights(kinds, sizes, in_bag)
-    networks, penalty = _initial(kinds, x.shape[1] - 1, in_bag.shape[1], rng)
+    networks, ridge, lasso = _initial(kinds, x.shape[1] - 1, kind, rng)
     gradient, adam = _Gradient(networks, *sizes), _Adam(networks.vector)
     steps = round(min(STEPS * max(1, sum(map(len, kinds)) / 10_000) ** 0.5, MAX_STEPS))
     best, lowest, best_step = networks.vector, np.inf, 0
@@ -260,8 +325,10 @@ def _train(
     for step, batch in zip(range(1, steps + 1), batches, strict=False):
         rows = np.concatenate(batch)
         slope = gradient(x.take(rows, 0), half_weight.take(rows, 0))
-        slope += penalty * networks.vector
-        adam.step(slope, _rate(step, steps))
+        slope += ridge * networks.vector
+        if lasso:
+            gradient.slope.W[:-1] += np.float32(lasso) * np.sign(networks.W[:-1])
+        adam.step(slope, kind.rate * _rate(step, steps))
         if len(held_out) and step % CHECK == 0:
             logit = networks.model().mean_logit(x[held_out, :-1])
             loss = _log_loss(logit, labeled[held_out])
@@ -279,13 +346,83 @@ def _log_loss(logit: Vector, labeled: NDArray[np.bool_]) -> float:
     return float(loss[labeled].mean() + loss[~labeled].mean()) / 2
 
 
-@register("networks", BaggedNetworks)
+# ---- Hinges of features
+
+
+@dataclass(frozen=True)
+class _Bends:
+    """Hinges as networks learn from them: without what is linear in their feature, scaled."""
+
+    hinges: Hinges
+    slope: Vector  # (h,): the bend is (hinge - slope * x_j - mean) * scale
+    mean: Vector  # (h,)
+    scale: Vector  # (h,)
+
+    @classmethod
+    def of(cls, features: Matrix) -> _Bends:
+        """Hinges at quantiles of the features, shape (n, d), where they bend at all."""
+        n, d = features.shape
+        count = min(n, HINGE_ROWS)
+        x = features[np.arange(count) * n // count].astype(np.float64)
+        if d > MAX_HINGED:
+            x = x[:, :0]
+        knot = np.quantile(x, KNOTS, axis=0, method="lower")
+        hinge = np.maximum(x - knot[:, None], 0)  # (knots, n, d)
+        centered = x - x.mean(0)
+        variance = np.maximum((centered**2).mean(0), np.finfo(np.float32).tiny)
+        slope = (centered * hinge).mean(1) / variance
+        bend = hinge - slope[:, None] * x
+        mean, spread = bend.mean(1), bend.std(1)
+        keep = spread >= MIN_BEND
+        keep[1:] &= knot[1:] > knot[:-1]
+        feature = np.nonzero(keep)[1]
+        knot, slope, mean, scale = (
+            values[keep].astype(np.float32)
+            for values in (knot, slope, mean, HINGE_SCALE / np.maximum(spread, MIN_BEND))
+        )
+        return cls(Hinges(feature, knot), slope, mean, scale)
+
+    def __call__(self, x: Matrix) -> Matrix:
+        """The bends of rows x, shape (n, h)."""
+        bend = self.hinges(x)
+        bend -= self.slope * x[:, self.hinges.feature] + self.mean
+        bend *= self.scale
+        return bend
+
+    def unfold(self, networks: BaggedNetworks) -> BaggedNetworks:
+        """The same networks with weights of plain hinges instead of bends."""
+        W, b = networks.W.copy(), networks.b.copy()
+        d = len(W) - len(self.scale)
+        W[d:] *= self.scale[:, None]
+        np.subtract.at(W, self.hinges.feature, self.slope[:, None] * W[d:])
+        b -= self.mean @ W[d:]
+        return BaggedNetworks(W, b, networks.v, networks.c, self.hinges)
+
+
+NO_BENDS = _Bends(NO_HINGES, *(np.empty(0, np.float32) for _ in range(3)))
+
+
+# ---- Training of all networks
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Trained networks of one kind, and what they say of the rows that they did not see."""
+
+    networks: BaggedNetworks
+    total: Vector  # (n,): of the logits out of bag
+    count: Rows  # (n,)
+    part: Part
+
+
+@register("networks", Networks)
 def train_networks(
     training: Training,
     seed: int,
     threads: int,
     progress: ShareDone,
     learned: NDArray[np.bool_] | None = None,
+    kinds: tuple[Kind, ...] = PAPER,
 ) -> Fit:
     """Train networks on some or all rows, with out-of-bag scores of all.
 
@@ -296,53 +433,68 @@ def train_networks(
     ----------
     learned : (n,)
         The rows to learn from; all by default.
+    kinds
+        Of networks, the paper's by default.
     """
+    from scipy.special import expit
+
     labeled = training.labeled
     if learned is None:
         learned = np.ones(len(labeled), dtype=bool)
-    x = np.ones((len(labeled), training.features.shape[1] + 1), dtype=np.float32)
-    x[:, :-1] = training.features
     units = Units(training, learned)
     rng = np.random.default_rng(seed)
     fold = units.folds(FOLDS, rng)
     if units.smaller < FOLDS:  # too few to spare any
         fold[:] = -1
-
     probed = probed_rows(labeled)
+    bends = _Bends.of(training.features) if any(kind.hinged for kind in kinds) else NO_BENDS
+    d = training.features.shape[1]
+    x = np.ones((len(labeled), d + len(bends.scale) + 1), dtype=np.float32)
+    x[:, :d] = training.features
+    x[:, d:-1] = bends(training.features)
+    plain = x[:, [*range(d), -1]] if len(bends.scale) else x
 
-    def block(
-        job: tuple[int, np.random.Generator],
-    ) -> tuple[BaggedNetworks, Vector, Rows, NDArray[np.bool_]]:
-        number, rng = job
-        in_bag = units.bootstrap(NETWORKS, fold != number, rng)
+    def block(job: tuple[int, Kind, np.random.Generator]) -> _Block:
+        number, kind, rng = job
+        sample = units.leave_third_out if kind.hinged else units.bootstrap
+        in_bag = sample(kind.networks, fold != number, rng)
         held_out = fold[units.unit] == number
         stop_by = np.flatnonzero(held_out & learned)
-        trained = _train(x, labeled, in_bag * learned[:, None], stop_by, rng)
+        rows = x if kind.hinged else plain
+        trained = _train(rows, labeled, in_bag * learned[:, None], stop_by, kind, rng)
         out_of_bag = (in_bag == 0) & ~held_out[:, None]
         total = [
-            2 * (trained.half_logits(trained.hidden(x[rows])) * out_of_bag[rows].T).sum(0)
-            for rows in chunks(len(labeled))
+            2 * (trained.half_logits(trained.hidden(rows[some])) * out_of_bag[some].T).sum(0)
+            for some in chunks(len(labeled))
         ]
-        return trained.model(), np.concatenate(total), out_of_bag.sum(1), out_of_bag[probed]
+        networks = trained.model()
+        if kind.hinged:
+            networks = bends.unfold(networks)
+        v = networks.v.reshape(kind.hidden, kind.networks)
+        part = Part(networks.W, networks.b, out_of_bag[probed], v, networks.hinges)
+        return _Block(networks, np.concatenate(total), out_of_bag.sum(1), part)
 
-    jobs = enumerate(rng.spawn(BLOCKS))
-    blocks, totals, counts, unseen = zip(*in_threads(block, jobs, threads, progress), strict=True)
-    W, b, v, c = (
-        np.concatenate([getattr(part, name) for part in blocks], axis=-1) for name in "Wbvc"
-    )
-    # the probability that a row is in every bag is below 1e-13, even with two groups
-    scores, units_of = _score(sum(totals) / sum(counts)), HIDDEN * NETWORKS
-    parts = []
-    for number, rows in enumerate(unseen):
-        own = slice(number * units_of, (number + 1) * units_of)
-        parts.append(Part(W[:, own], b[own], rows, v[own].reshape(HIDDEN, NETWORKS)))
-    return Fit(BaggedNetworks(W, b, v, c), scores, tuple(parts))
+    kind_of = [kind for kind in kinds for _ in range(kind.blocks)]
+    jobs = zip(range(len(kind_of)), kind_of, rng.spawn(len(kind_of)), strict=True)
+    blocks = in_threads(block, jobs, threads, progress)
+    models, logits = [], []
+    for kind in kinds:
+        of_kind = [one for one, other in zip(blocks, kind_of, strict=True) if other is kind]
+        # the probability that a row is in every bag is below 1e-10, even with two groups
+        logits.append(sum(one.total for one in of_kind) / sum(one.count for one in of_kind))
+        networks = [one.networks for one in of_kind[: kind.kept]]
+        W, b, v, c = (
+            np.concatenate([getattr(one, name) for one in networks], axis=-1) for name in "Wbvc"
+        )
+        models.append(BaggedNetworks(W, b, v, c, networks[0].hinges))
+    scores = np.asarray(expit(sum(logits) / len(logits)))
+    return Fit(Networks(tuple(models)), scores, tuple(one.part for one in blocks))
 
 
 # ---- Two rounds, for labels that are all right, as Percolator trains on decoys
 
 
-@register("semi-supervised", BaggedNetworks)
+@register("semi-supervised", Networks)
 def semi_supervised(training: Training, seed: int, threads: int, progress: ShareDone) -> Fit:
     """Networks in two rounds: the second learns from unlabeled rows that the first set apart.
 
