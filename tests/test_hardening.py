@@ -581,7 +581,7 @@ def models(tmp_path_factory) -> dict[str, tuple[dict, dict]]:
         rows.assign(g=np.arange(80) % 20).to_csv(folder / f"{name}.csv", index=False)
     pair = ["--labeled", str(folder / "l.csv"), "--unlabeled", str(folder / "u.csv")]
     found = {}
-    for kind in ("networks", "logistic"):
+    for kind in ("networks", "logistic", "standard"):
         words = ["train", "-q", *pair, "--classifier", kind, "--out", str(folder / kind)]
         cli.main([*words, "--drop-columns", "g"], standalone_mode=False)
         found[kind] = parts_of(folder / kind)
@@ -605,7 +605,7 @@ def load(header: dict, arrays: dict) -> None:
     load_model("m", io.BytesIO(file.getvalue()))
 
 
-@pytest.mark.parametrize("kind", ["networks", "logistic", "groups"])
+@pytest.mark.parametrize("kind", ["networks", "logistic", "standard", "groups"])
 def test_every_array_of_a_model_is_checked(kind, models):
     header, arrays = models[kind]
     load(header, arrays)

@@ -39,6 +39,11 @@ def check_weights(weights: NDArray[np.generic], shape: tuple[int, ...]) -> None:
         raise ValueError("weights are not finite, or too large")
 
 
+def prefixed(prefix: str, arrays: Arrays) -> Arrays:
+    """The arrays with a prefix to their names."""
+    return {prefix + name: array for name, array in arrays.items()}
+
+
 def part_of(arrays: Arrays, prefix: str) -> Arrays:
     """The arrays whose names start with a prefix, without it."""
     return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}

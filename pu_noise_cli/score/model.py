@@ -33,7 +33,7 @@ from ..scale.engine import ahead
 from ..tables.columns import Encoding
 from ..tables.files import Arrays, read_archive, write_archive
 from ..tables.rows import NO_ROWS, SETS, Chunk, Keys, LabeledClass, Rows
-from .classifiers import CLASSIFIERS, Fit, Model, Training, part_of
+from .classifiers import CLASSIFIERS, Fit, Model, Training, part_of, prefixed
 from .sketch import Sketch, SketchHeader, sketch_arrays, sketch_from_arrays, sketch_header
 
 KNOTS, MIN_KNOTS = 129, 9  # per column; values between two are interpolated
@@ -44,7 +44,7 @@ CELLS = 2048  # to look knots up by
 BLOCK = 16384  # rows of a column that are scaled at once, in a core's cache
 FOLDS = 3
 FORMAT = "punoise.model/1"
-ARRAY = re.compile(r"(rows|sketch|scaling|model|honest|fold[0-9])\.[A-Za-z_]{1,20}")
+ARRAY = re.compile(r"(rows|sketch|scaling|model|honest|fold[0-9])(\.[A-Za-z0-9_]{1,20}){1,4}")
 
 
 # ---- Features to normal scores: ranks only, so that neither units nor outliers matter
@@ -498,12 +498,12 @@ def save_model(stored: StoredModel, file: BinaryIO) -> None:
     model, scorer, sketch = stored.model, stored.scorer, stored.sketch
     arrays: Arrays = {}
     if sketch is not None:
-        arrays |= _prefixed("sketch.", sketch_arrays(sketch))
+        arrays |= prefixed("sketch.", sketch_arrays(sketch))
     if stored.widening is not None:
         arrays["sketch.widening"] = stored.widening
     if model.scaling is not None and model.model is not None:
-        arrays |= _prefixed("scaling.", model.scaling.arrays())
-        arrays |= _prefixed("model.", model.model.arrays())
+        arrays |= prefixed("scaling.", model.scaling.arrays())
+        arrays |= prefixed("model.", model.model.arrays())
         arrays |= {"rows.seen": model.seen} if len(model.seen) else {}
     scorer_header = None
     if scorer is not None:
@@ -513,7 +513,7 @@ def save_model(stored: StoredModel, file: BinaryIO) -> None:
         if scorer.cross_fit is not None:
             folds = FoldsHeader(scorer.cross_fit.folds.assigned, scorer.cross_fit.folds.seed)
             for number, fold in enumerate(scorer.cross_fit.models):
-                arrays |= _prefixed(f"fold{number}.", fold.arrays())
+                arrays |= prefixed(f"fold{number}.", fold.arrays())
         scorer_header = ScorerHeader(
             scorer.files, scorer.sets, scorer.keys, scorer.group_column, folds
         )
@@ -619,7 +619,3 @@ def _scorer(header: ScorerHeader, arrays: Arrays, model: ScoreModel) -> HonestSc
         crossed,
         overlap,
     )
-
-
-def _prefixed(prefix: str, arrays: Arrays) -> Arrays:
-    return {prefix + name: array for name, array in arrays.items()}

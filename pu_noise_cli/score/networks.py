@@ -28,6 +28,7 @@ from .classifiers import (
     Vector,
     check_weights,
     part_of,
+    prefixed,
     probed_rows,
     progress_of,
     register,
@@ -116,15 +117,17 @@ class BaggedNetworks:
 
     def arrays(self) -> Arrays:
         """The arrays to store."""
-        of_networks = {"W": self.W, "b": self.b, "v": self.v, "c": self.c}
-        return of_networks | {"hinge.feature": self.hinges.feature, "hinge.knot": self.hinges.knot}
+        arrays: Arrays = {"W": self.W, "b": self.b, "v": self.v, "c": self.c}
+        if len(self.hinges.knot):
+            arrays |= {"hinge_feature": self.hinges.feature, "hinge_knot": self.hinges.knot}
+        return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, d: int) -> Self:
         """The networks of d features with these arrays; a ValueError if there are none."""
-        names = ("W", "b", "v", "c", "hinge.knot")
-        W, b, v, c, knot = (np.asarray(arrays[name], dtype=np.float32) for name in names)
-        feature = np.asarray(arrays["hinge.feature"])
+        W, b, v, c = (np.asarray(arrays[name], dtype=np.float32) for name in ("W", "b", "v", "c"))
+        feature = np.asarray(arrays.get("hinge_feature", NO_HINGES.feature))
+        knot = np.asarray(arrays.get("hinge_knot", NO_HINGES.knot), dtype=np.float32)
         if c.size == 0 or v.size == 0 or v.size % c.size:
             raise ValueError("no networks")
         if feature.shape != knot.shape or feature.dtype.kind != "i":
@@ -157,16 +160,13 @@ class Networks:
 
     def arrays(self) -> Arrays:
         """The arrays to store."""
-        return {
-            f"{number}.{name}": array
-            for number, kind in enumerate(self.kinds)
-            for name, array in kind.arrays().items()
-        }
+        parts = [prefixed(f"{i}.", kind.arrays()) for i, kind in enumerate(self.kinds)]
+        return {name: array for part in parts for name, array in part.items()}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, d: int) -> Self:
         """The networks of d features with these arrays; a ValueError if there are none."""
-        numbers = range(sum(name.endswith(".W") for name in arrays))
+        numbers = range(len({name.partition(".")[0] for name in arrays}))
         if not numbers:
             raise ValueError("no networks")
         return cls(tuple(BaggedNetworks.from_arrays(part_of(arrays, f"{i}."), d) for i in numbers))

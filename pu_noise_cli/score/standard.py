@@ -19,6 +19,7 @@ from .classifiers import (
     log_loss,
     logistic,
     part_of,
+    prefixed,
     progress_of,
     register,
 )
@@ -53,7 +54,7 @@ class Blend:
         arrays: Arrays = {"weight": np.array(self.weight)}
         for name, model in (("networks", self.networks), ("linear", self.linear)):
             if model is not None:
-                arrays |= {f"{name}.{key}": array for key, array in model.arrays().items()}
+                arrays |= prefixed(f"{name}.", model.arrays())
         return arrays
 
     @classmethod
