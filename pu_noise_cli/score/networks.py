@@ -49,7 +49,7 @@ MAX_MIXED = 0.1  # the fraction of labeled rows among rows that are set apart
 MIN_APART = 20  # rows that must be set apart for a second round
 
 KNOTS = (1 / 3, 2 / 3)  # quantiles of a column at which its hinges bend
-MAX_HINGED = 400  # features; wider tables get no hinges
+MAX_HINGED = 200  # features; wider tables get no hinges
 HINGE_SCALE = 0.5  # of a hinge in training, beside features of unit variance
 MIN_BEND = 0.05  # standard deviation of a hinge that its column does not explain
 HINGE_ROWS = 4000  # by which hinges are placed
@@ -73,7 +73,7 @@ PAPER = (Kind(blocks=4, networks=25, hidden=5),)
 # Wider networks with hinges err less but vary more, and err on other rows than the paper's do. A
 # training row is scored by a third of the networks, so half of them score a new row as precisely.
 BLEND = (
-    Kind(blocks=2, networks=25, hidden=5),
+    Kind(blocks=2, networks=25, hidden=5, kept=1),
     Kind(2, networks=12, hidden=10, rate=0.05, ridge=0.2, lasso=0.4, hinged=True, kept=1),
 )
 
