@@ -42,6 +42,7 @@ from .posterior.groups import GroupPosteriors, Groups, WriteGroupPosteriors, che
 from .posterior.groups import estimate_groups as pool_groups
 from .posterior.table import Columns, WritePosteriors, bound_columns, posterior_columns
 from .prior.base import ESTIMATORS, Settings
+from .prior.checks import training_rows
 from .prior.document import Prior, parse_prior, shares_for, stated
 from .prior.estimation import (
     conclude,
@@ -411,8 +412,9 @@ def estimate_new(
     """Alpha of new rows, which a model scores; the prior is that of its training rows."""
     assert stored.sketch is not None
     tally = engine.gather(WriteScores(stored.model), rows, "score")
+    notices = training_rows(stored.model.count_seen(rows))
     with engine.timed("estimate"):
-        return shifted_prior(prior, stored.sketch, tally.sketch, sample)
+        return shifted_prior(prior, stored.sketch, tally.sketch, sample, notices)
 
 
 def _scores_of(scored: ScoredRows) -> Rows:
