@@ -4,9 +4,10 @@ Training rows are L ~ β f1 + (1-β) f0 and U ~ α f1 + (1-α) f0. New rows are 
 with the same f1 and f0, so V = w L + (1-w) U with α' = α + w (β-α). The scores show w for any α and
 β, without any assumption, and the belief in these gives α'. w is negative if α' is below α.
 
-Nothing is assumed of α' beforehand: a value below 0 or above 1 stands for 0 or 1. The belief of
-`auto` is taken with the likelihood as its networks give it, not to a power: SHARPNESS was chosen
-for intervals of α and makes those of α' too narrow (benchmarks/results/shift.md).
+The interval assumes nothing of α' beforehand: a value below 0 or above 1 stands for 0 or 1. The
+estimate within it takes small values for likely, as `auto` does, and all others for equally likely.
+The belief of `auto` is taken with the likelihood as its networks give it, not to a power: SHARPNESS
+was chosen for intervals of α and makes those of α' too narrow (benchmarks/results/shift.md).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..errors import EstimationError
 from ..notices import Notice
 from ..numerics import FloatArray, IntArray, bin_starts, mid_ranks
 from ..score.sketch import Sketch
-from .auto import DRAWS, Evidence, believe
+from .auto import DEFAULT, DRAWS, Evidence, believe
 from .base import Settings
 from .document import Prior, shares_for
 from .estimation import labeled_class_on_top
@@ -72,21 +73,32 @@ def shifted_alpha(
     w = np.linspace(ends[0] - step, ends[1] + step, WEIGHTS)
     log_likelihood, misfit = _profile(counts, w)
     # every pair with every w
-    shifted = (alpha[:, None] + w * (beta - alpha)[:, None]).clip(0, 1).ravel()
+    shifted = (alpha[:, None] + w * (beta - alpha)[:, None]).ravel()
     mass = np.tile(np.exp(log_likelihood - log_likelihood.max()), len(alpha))
-    order = np.argsort(shifted)
-    cdf = np.cumsum(mass[order]) / mass.sum()
+    possible = mass * _density(shifted) * np.repeat(np.abs(beta - alpha), len(w))
+    order, shifted = np.argsort(shifted), shifted.clip(0, 1)
 
-    def places(levels: FloatArray) -> IntArray:
-        return order[np.searchsorted(cdf, levels).clip(0, len(order) - 1)]
+    def places(levels: FloatArray, mass: FloatArray) -> IntArray:
+        cdf = np.cumsum(mass[order])
+        return order[np.searchsorted(cdf, levels * cdf[-1]).clip(0, len(order) - 1)]
 
     tail = (1 - LEVEL) / 2
-    low, middle, high, highest = shifted[places(np.array([tail, 0.5, LEVEL, 1 - tail]))].tolist()
+    low, high, highest = shifted[places(np.array([tail, LEVEL, 1 - tail]), mass)].tolist()
     # less than a row is none, and then only the upper end can be wrong
-    interval = (low, highest) if low * new.sum() >= 1 else (0.0, high)
-    even = places((np.arange(len(pairs)) + 0.5) / len(pairs))
+    low, high = (low, highest) if low * new.sum() >= 1 else (0.0, high)
+    middle = float(shifted[places(np.array([0.5]), possible if possible.any() else mass)][0])
+    even = places((np.arange(len(pairs)) + 0.5) / len(pairs), mass)
     draws = zip(shifted[even].tolist(), beta[even // len(w)].tolist(), strict=True)
-    return Shifted(middle, interval, tuple(draws), _notices(misfit.min(), len(counts)))
+    notices = _notices(misfit.min(), len(counts))
+    return Shifted(min(max(middle, low), high), (low, high), tuple(draws), notices)
+
+
+def _density(alpha: FloatArray) -> FloatArray:
+    """How likely each α' is beforehand, up to a factor; 0 beyond 0 and 1."""
+    low, high = DEFAULT.small_alpha
+    small = DEFAULT.small / (np.maximum(alpha, low) * np.log(high / low))
+    density = 1 - DEFAULT.small + np.where(alpha < high, small, 0.0)
+    return np.where((alpha >= 0) & (alpha <= 1), density, 0.0)
 
 
 def pairs_of(prior: Prior, training: Sketch) -> tuple[tuple[float, float], ...]:
