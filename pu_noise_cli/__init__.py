@@ -13,17 +13,19 @@
     punoise.apply(variants, "pejaver2022:REVEL", "REVEL")   # levels of evidence
     punoise.PUClassifier(estimator).fit(X, s)       # the same for scikit-learn
 
-Bad tables and options raise `punoise.errors.InputError` and `punoise.errors.UsageError`.
+Bad tables and options raise `punoise.errors.InputError` and `punoise.errors.UsageError`, which are
+ValueErrors.
 """
 
 __version__ = "0.1.0"
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import errors
-from .api import Estimated, Model, NewSample, apply, estimate, load
 
 if TYPE_CHECKING:
+    from .api import Estimated, Model, NewSample, apply, estimate, load
     from .classifier import PUClassifier
 
 __all__ = [
@@ -40,12 +42,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the part that needs scikit-learn when it is first asked for."""
-    if name == "PUClassifier":
-        from .classifier import PUClassifier
-
-        return PUClassifier
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Load what is behind a name when it is first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = ".classifier" if name == "PUClassifier" else ".api"
+    return getattr(import_module(home, __name__), name)
 
 
 def __dir__() -> list[str]:
