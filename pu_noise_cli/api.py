@@ -514,6 +514,21 @@ def load(path: str | os.PathLike[str]) -> Model:
     """Read a model file, as `save`, `punoise run` or `transform --model-out` write it.
 
     A file of a command holds no alpha and beta: they are estimated by the default method.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import pu_noise_cli as punoise
+    >>> rng = np.random.default_rng(0)
+    >>> result = punoise.estimate(rng.normal(2, 1, 100), rng.normal(0, 1, 500))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result.save(f"{folder}/model.punoise")
+    ...     model = punoise.load(f"{folder}/model.punoise")
+    >>> model.alpha == result.alpha
+    True
+    >>> model.score(np.array([-1.0, 3.0])).shape
+    (2, 5)
     """
     name = os.fspath(path)
     with _as_in_python():
@@ -630,7 +645,8 @@ def estimate(
         Known fractions, which are then not estimated.
     purity
         The least fraction of positives among the unlabeled rows that score like the top fifth of
-        the labeled ones, if that can be judged. It narrows `alpha_ci` from below.
+        the labeled ones, if that can be judged. It narrows `alpha_ci` from below; if it is not
+        true, the interval is wrong, and scores alone seldom show that.
     alpha_between, beta_between
         Ranges in which alpha and beta are known to lie.
     evidence
@@ -651,7 +667,27 @@ def estimate(
     errors.InputError
         If a table cannot be used.
     errors.EstimationError
-        If the tables give no estimate.
+        If the tables give no estimate. All three are ValueErrors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import pu_noise_cli as punoise
+    >>> rng = np.random.default_rng(0)
+    >>> def table(rows, fraction):
+    ...     positive = np.arange(rows) < fraction * rows
+    ...     x = rng.normal(size=(rows, 3)) + 1.5 * positive[:, None]
+    ...     return pd.DataFrame(x, columns=["a", "b", "c"])
+    >>> result = punoise.estimate(table(200, 0.95), table(1000, 0.3), classifier="logistic")
+    >>> low, high = result.alpha_ci
+    >>> low < 0.3 < high
+    True
+    >>> list(result.unlabeled.columns)
+    ['score', 'tau', 'posterior', 'lr', 'fdr']
+    >>> sample = result.estimate_new(table(500, 0.7))
+    >>> 0.6 < sample.alpha < 0.8
+    True
     """
     values = dict(locals())
     with _as_in_python(), tempfile.TemporaryDirectory(prefix="punoise-") as folder:
@@ -812,6 +848,15 @@ def apply(
     Returns
     -------
     The columns `score`, `level`, `points`, with the index of the table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import pu_noise_cli as punoise
+    >>> variants = pd.DataFrame({"REVEL": [0.95, 0.5, 0.01]}, index=["v1", "v2", "v3"])
+    >>> found = punoise.apply(variants, "pejaver2022:REVEL", "REVEL")
+    >>> found["level"].tolist()
+    ['PP3_Strong', 'indeterminate', 'BP4_Strong']
     """
     with _as_in_python():
         ranges = (LevelRanges if by is None else GroupRanges).read(os.fspath(thresholds))

@@ -54,8 +54,8 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         have missing values if the estimator allows them.
     purity : float, optional
         The least fraction of positives among the unlabeled rows that score like the top fifth of
-        the labeled ones. By default nothing is assumed. It never changes `score`, so a search
-        cannot choose it.
+        the labeled ones. By default nothing is assumed. If it is not true, alpha_ci_ is wrong. It
+        never changes `score`, so a search cannot choose it.
     beta : float, optional
         The fraction of the labels that is right, if it is known.
     alpha_between, beta_between : pair of floats, optional

@@ -381,7 +381,7 @@ def test_a_score_column_and_errors_are_those_of_the_commands(frames):
         punoise_api.estimate(labeled, unlabeled, alpha=0.2, purity=0.3)
     with pytest.raises(UsageError, match="add unlabeled="):
         punoise_api.estimate(labeled)
-    with pytest.raises(InputError, match="not a data frame"):
+    with pytest.raises(ValueError, match="not a data frame"):
         punoise_api.estimate(labeled, {"a": [1]})
     with pytest.raises(InputError, match="'a' has struct<> values"):
         punoise_api.estimate(labeled, unlabeled.assign(a=[{}] * len(unlabeled)))
@@ -469,6 +469,8 @@ def test_the_examples_of_docstrings_and_of_the_guide_run():
     for module in (api, classifier):
         failed, run = doctest.testmod(module)
         assert (failed, run > 3) == (0, True)
+    for name in ("Estimated", "PUClassifier", "apply", "estimate", "load"):
+        assert ">>> " in inspect.getdoc(getattr(punoise_api, name)), name
 
 
 def doctest_examples(file: Path) -> int:
@@ -655,6 +657,13 @@ def test_the_commands_load_no_library_of_frames(tables, tmp_path):
     assert done.stdout.strip() == "set()"
 
 
+def test_the_package_loads_nothing_before_it_is_used():
+    """numpy alone takes six times as long as this import."""
+    code = "import sys, pu_noise_cli; print({'numpy', 'pyarrow', 'sklearn'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
 # ---- A new sample
 
 
@@ -700,3 +709,21 @@ def test_a_new_sample_of_another_kind_is_noticed(found):
     with pytest.raises(EstimationError, match="at least 20"):
         found.estimate_new(new.head(5))
     assert repr(found.estimate_new(new)).startswith("NewSample(alpha=")
+
+
+def test_rows_of_the_training_are_no_new_sample(found, frames, results, punoise, tmp_path):
+    assert [w.code for w in found.estimate_new(frames[1]).warnings] == ["training-rows-scored"]
+    frames[1].to_csv(tmp_path / "new.csv", index=False)
+    new = ("--model", results / "model.punoise", "--table", tmp_path / "new.csv")
+    said = punoise("estimate-prior", *new, "--out", tmp_path / "new.json", "--strict", expect=4)
+    assert "rows that the model was trained on" in said.err
+
+
+def test_a_purity_that_is_not_true_misleads():
+    """A fifth of the unlabeled rows at the top are positive here, not four fifths."""
+    rng = np.random.default_rng(0)
+    scores = [rng.normal(2.0, 1, 300), np.r_[rng.normal(2.0, 1, 60), rng.normal(0.9, 1, 2000)]]
+    plain, pure = (punoise_api.estimate(*scores, purity=p) for p in (None, 0.8))
+    truth = 60 / 2060
+    assert plain.alpha_ci[0] <= truth <= plain.alpha_ci[1]
+    assert pure.alpha_ci[0] > truth
