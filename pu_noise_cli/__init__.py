@@ -9,9 +9,10 @@
     audit = result.audit(60)                        # rows to verify: fill in audit["verdict"]
     result = result.with_verdicts(audit)            # verdicts narrow alpha_ci
     result.score(new_rows)                          # posteriors of new rows
+    result.estimate_new(new_rows).alpha             # the fraction of positives among them
     result.save("model.punoise"); punoise.load("model.punoise")
     punoise.apply(variants, "pejaver2022:REVEL", "REVEL")   # levels of evidence
-    punoise.PUClassifier(estimator).fit(X, s)       # the same for scikit-learn
+    punoise.PUClassifier(estimator).fit(X, y)       # the same for scikit-learn
 
 Bad tables and options raise `punoise.errors.InputError` and `punoise.errors.UsageError`, which are
 ValueErrors.

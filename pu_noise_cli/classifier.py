@@ -49,9 +49,9 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     estimator : scikit-learn classifier, optional
         Learns to tell labeled rows from all others. It is fitted on `cv` folds, so that every row
-        is scored by a model that has not seen it, and then on all rows. By default punoise learns a
-        score with networks of its own, which are out of bag; they cope with missing values. X may
-        have missing values if the estimator allows them.
+        is scored by a model that has not seen it, and then on all rows. By default punoise learns
+        the score itself, out of bag, as `estimate` does, and copes with missing values. With an
+        estimator, X may have missing values if the estimator allows them.
     purity : float, optional
         The least fraction of positives among the unlabeled rows that score like the top fifth of
         the labeled ones. By default nothing is assumed. If it is not true, alpha_ci_ is wrong. It

@@ -192,7 +192,7 @@ def open_rows(inputs: Inputs) -> Rows:
     if inputs.table is not None and inputs.label_column is None:
         raise UsageError(
             f"{option('table')} needs {option('label_column')} (or, if it is a .pin file of "
-            f"another name, {option('input_format')} pin)"
+            f"another name, {option('input_format', 'pin')})"
         )
     rows = Rows.from_tables(
         tables,

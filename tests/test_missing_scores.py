@@ -121,8 +121,8 @@ def test_every_later_command_copes(options, known_only, punoise, tmp_path):
 
 
 def test_strict_does_not_stop_at_rows_that_are_to_be_skipped(options, punoise, tmp_path):
-    skip = ("--score-column", "score_a", "--missing-score", "skip", "--out-dir", tmp_path / "out")
-    said = punoise("run", *options, *skip, "--alpha", 0.28, "--beta", 0.9, "--strict")
+    skip = ("--score-column", "score_a", "--missing-score", "skip", "--out", tmp_path / "p.json")
+    said = punoise("estimate-prior", *options, *skip, "--alpha-between", 0.2, 0.4, "--strict")
     assert "missing-scores" in said.err
 
 
