@@ -29,6 +29,7 @@ NOTEBOOK = Path(__file__).parent.parent / "docs" / "notebook.ipynb"
 PROCESS = {"out_dir", "table_format", "shards", "dask", "resume", "strict", "on_failure"}
 PROCESS |= {"quiet", "verbose"}
 FAST = {"classifier": "logistic"}
+MYPY_CACHE = Path(__file__).parent.parent / ".mypy_cache" / "callers"
 
 
 def as_arrow(frame: pd.DataFrame) -> pa.Table:
@@ -665,6 +666,27 @@ def test_the_package_loads_nothing_before_it_is_used():
     code = "import sys, pu_noise_cli; print({'numpy', 'pyarrow', 'sklearn'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+CALLER = """
+import pu_noise_cli as punoise
+
+def alphas(rows: list[float]) -> tuple[float, tuple[float, float] | None]:
+    result: punoise.Estimated = punoise.estimate(rows, rows, purity=0.3)
+    model: punoise.Model = punoise.load("model.punoise")
+    punoise.PUClassifier(purity=0.3).fit([rows], [1]).predict_proba([rows])
+    return model.estimate_new(rows).alpha, result.alpha_ci
+"""
+
+
+@pytest.mark.parametrize(("change", "fails"), [("", False), ("purity='high'", True)])
+def test_callers_are_checked_by_mypy(tmp_path, change, fails):
+    """In a directory of their own: with what the package says of its types."""
+    (tmp_path / "caller.py").write_text(CALLER.replace("purity=0.3", change or "purity=0.3"))
+    words = ["-m", "mypy", "--strict", "--cache-dir", str(MYPY_CACHE), "caller.py"]
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode != 0) == fails, done.stdout
+    assert done.stdout.count('incompatible type "str"') == 2 * fails
 
 
 # ---- A new sample
