@@ -287,11 +287,11 @@ class Estimated(Model):
         places = np.concatenate([places for _, places in sources])[rows]
         source = np.repeat(np.arange(len(sources)), [len(places) for _, places in sources])[rows]
         frame = self._form.native(table, places, listed=True)
-        if self._form.backend != "pandas" or not len(rows):
-            return frame
-        # other tables may have an index of another kind
-        parts = [sources[i][0].labels(places[source == i]) for i in np.unique(source)]
-        return frame.set_axis(parts[0].append(parts[1:]))
+        if self._form.backend == "pandas" and len(rows):
+            # other tables may have an index of another kind
+            parts = [sources[i][0].labels(places[source == i]) for i in np.unique(source)]
+            frame = frame.set_axis(parts[0].append(parts[1:]))
+        return frame
 
     def columns(self) -> Frame:
         """What each column contributes to a learned score; without rows if none was learned."""
@@ -301,16 +301,14 @@ class Estimated(Model):
 
     @property
     def _form(self) -> Form:
-        form, _ = next(iter(self.sources.values()))
-        return replace(form, index=None)
+        return replace(next(iter(self.sources.values()))[0], index=None)
 
     @property
     def groups(self) -> Frame | None:
         """With `by`: alpha of each group."""
         if self.posteriors.by_group is None:
             return None
-        batch = self.posteriors.by_group.groups.table()
-        frame = self._form.native(pa.Table.from_batches([batch]))
+        frame = self._form.native(pa.table(self.posteriors.by_group.groups.table()))
         return frame.set_index("group") if self._form.backend == "pandas" else frame
 
     @property
@@ -763,8 +761,8 @@ def _opened(
     listed, found = options.get("drop_columns", ()), set[str]()
     others = [value for name, value in options.items() if name != "drop_columns"]
     lists = [value if isinstance(value, (list, tuple)) else [value] for value in others]
-    named = {text for value in lists for text in value if isinstance(text, str)}
-    dropped = {*listed} - named  # a column with another role is an error, later
+    # a column with another role is an error, later
+    dropped = {*listed} - {text for value in lists for text in value if isinstance(text, str)}
     for name in (*SETS, ONE_TABLE):
         table: TableLike = options.get(name)
         if _is_file(table):

@@ -260,10 +260,8 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _accepted(self) -> dict[str, Any]:
         """What `validate_data` is to accept."""
-        return {
-            "dtype": np.float64,
-            "ensure_all_finite": "allow-nan" if self._allows_nan() else True,
-        }
+        finite = "allow-nan" if self._allows_nan() else True
+        return {"dtype": np.float64, "ensure_all_finite": finite}
 
     def _checked(self, X: Any) -> FloatArray:
         check_is_fitted(self)

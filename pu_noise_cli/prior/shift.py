@@ -110,7 +110,7 @@ def pairs_of(prior: Prior, training: Sketch) -> tuple[tuple[float, float], ...]:
     negatives = prior.labeled_class == "negative"
     between = assumed.alpha_between
     settings = Settings(
-        beta=assumed.beta if isinstance(assumed.beta, float) else None,
+        beta=None if isinstance(assumed.beta, tuple) else assumed.beta,
         purity=assumed.purity,
         alpha_between=(1 - between[1], 1 - between[0]) if negatives and between else between,
         beta_between=assumed.beta_between,
