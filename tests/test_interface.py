@@ -752,3 +752,25 @@ def test_a_purity_that_is_not_true_misleads():
     truth = 60 / 2060
     assert plain.alpha_ci[0] <= truth <= plain.alpha_ci[1]
     assert pure.alpha_ci[0] > truth
+
+
+@pytest.mark.parametrize(
+    ("known", "fraction", "options"),
+    [
+        (1.0, 0.2, {"beta": 1}),
+        (0.95, 0.2, {"alpha_between": (0.1, 0.4), "purity": 0.3}),
+        (0.95, 0.2, {"method": "msgmm"}),
+        (0.05, 0.6, {"labeled_are": "negatives", "alpha_between": (0.4, 0.8)}),
+    ],
+)
+def test_what_is_known_of_the_training_rows_holds_for_a_new_sample(known, fraction, options):
+    rng = np.random.default_rng(1)
+
+    def scores(rows: int, alpha: float) -> np.ndarray:
+        return rng.normal(np.where(np.arange(rows) < alpha * rows, 2.5, 0.0), 1)
+
+    trained = punoise_api.estimate(scores(300, known), scores(3000, fraction), **options)
+    for alpha in (0.03, 0.6):
+        low, high = trained.estimate_new(scores(1000, alpha)).alpha_ci
+        assert low <= alpha <= high
+        assert high - low < 0.25
