@@ -1,28 +1,36 @@
 """Alpha of a new sample without labels: does its interval hold the truth, and is it worth it?
 
 python benchmarks/shift.py --repeats 100
+python benchmarks/shift.py --repeats 100 --classes densities
+python benchmarks/shift.py --repeats 100 --classes normal
 
-Scores of positives are normal around `separation`, those of negatives around 0; where a score is
-learned, five features are, and logistic regression learns from the training rows. The new rows have
-another fraction of positives. Coverage of the 95% interval, mean absolute error, and that of taking
-the training rows' alpha for the new rows.
+Each draw has classes, alpha and beta of its own: alpha and beta from the prior of `auto`, classes
+as in sbc.py, half of them scores of classifiers, half densities, all of kinds that the networks of
+`auto` have not seen; or `densities` as they have seen, however implausible. The new alpha is below
+half of the old one, or far above it. `normal` has eight fixed settings: scores of positives are
+normal around `separation`, those of negatives around 0; where a score is learned, five features
+are, and logistic regression learns from the training rows.
 
-`--varied` draws classes of any shape, alpha and beta from the prior of `auto` for every repeat: the
-population that its belief is about. The new alpha is a part of the old one, or far above it.
+Coverage of the 95% interval, its mean width, the mean absolute error, and that of taking the
+training rows' alpha for the new rows. Draws whose training rows give no estimate are replaced.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+import itertools
+import warnings
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from simulator import draw_shares, univariate
+import simulator
+from sbc import plausible
 
-from pu_noise_cli.prior.auto import DRAWS, believe
-from pu_noise_cli.prior.base import Settings
-from pu_noise_cli.prior.shift import shifted_alpha, usual_density
+from pu_noise_cli.pipeline import PriorSettings, ScoredRows, estimate
+from pu_noise_cli.prior.shift import shifted_prior
+from pu_noise_cli.scale.engine import Engine
 from pu_noise_cli.score.classifiers import CLASSIFIERS, Training
 from pu_noise_cli.score.model import fit_scaling
 from pu_noise_cli.score.sketch import Sketch
@@ -54,9 +62,9 @@ SETTINGS = (
     Setting(0.30, 0.10, 0.90, 300, 3000, 1000, 2.0, learned=True),
 )
 
-
+# rows: labeled, unlabeled, new
+SIZES = ((50, 2000, 500), (100, 5000, 2000), (300, 3000, 1000), (1000, 10000, 5000))
 Drawn = tuple[Sketch, np.ndarray, float]
-VARIED = ((50, 2000, 500), (100, 5000, 2000), (300, 3000, 1000), (1000, 10000, 5000))
 
 
 def draw(setting: Setting, seed: int) -> Drawn:
@@ -78,66 +86,77 @@ def draw(setting: Setting, seed: int) -> Drawn:
     return Sketch.from_rows(scores, labeled.astype(np.int8)), new, float(y[n:].mean())
 
 
-def draw_varied(sizes: tuple[int, int, int], rarer: bool, seed: int) -> Drawn:
+def any_classes(rng: np.random.Generator) -> simulator.Classes:
+    """As those that `auto` is calibrated on."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a classifier that did not converge is as good as any
+        return plausible(rng)[0]
+
+
+def draw_varied(sizes: tuple[int, int, int], rarer: bool, densities: bool, seed: int) -> Drawn:
     """The same for classes, alpha and beta that differ between draws."""
     rng = np.random.default_rng(seed)
-    classes, (alpha, beta) = univariate(rng), draw_shares(rng)
+    classes = simulator.univariate(rng) if densities else any_classes(rng)
+    alpha, beta = simulator.draw_shares(rng)
     new_alpha = alpha * rng.random() / 2 if rarer else alpha + (1 - alpha) * rng.uniform(0.2, 0.6)
-    shares = (beta, alpha, new_alpha)
-    cells, sets, positive = [], [], []
-    for code, (n, share) in enumerate(zip(sizes, shares, strict=True)):
-        y = rng.random(n) < share
-        for kind, density in ((True, classes.positives), (False, classes.negatives)):
-            drawn = rng.choice(len(density), (y == kind).sum(), p=density / density.sum())
-            cells.append(drawn)
-            sets.append(np.full(len(drawn), code))
-        positive.append(y.mean())
-    scores, code = np.concatenate(cells).astype(float), np.concatenate(sets)
-    training = code < 2
-    sketch = Sketch.from_rows(scores[training], (code[training] == 0).astype(np.int8))
-    return sketch, scores[~training], float(positive[2])
+    training = simulator.draw(classes, alpha, beta, *sizes[:2], rng)
+    positive = int(rng.binomial(sizes[2], new_alpha))
+    drawn = rng.multinomial(positive, classes.positives)
+    drawn += rng.multinomial(sizes[2] - positive, classes.negatives)
+    new = np.repeat(np.arange(len(drawn), dtype=np.float64), drawn)
+    return training.sketch, new, positive / sizes[2]
 
 
-def once(drawn: Drawn) -> tuple[bool, float, float, float]:
-    """Covered, error, error of the old alpha, width."""
+def once(drawn: Drawn) -> tuple[bool, float, float, float] | None:
+    """Covered, width, error, error of the old alpha; None without an estimate."""
     sketch, new, truth = drawn
-    belief, _, _ = believe(sketch, Settings())  # that of `auto`
-    old = float(belief.alphas(np.array([0.5]))[0])
-    counts = np.bincount(sketch.cell_index(new), minlength=len(sketch.edges))
-    found = shifted_alpha(sketch, counts, belief.draws(DRAWS), usual_density)
+    prior = estimate(ScoredRows(sketch), PriorSettings(), Engine())
+    if prior.alpha is None:
+        return None
+    found = shifted_prior(prior, sketch, Sketch.from_rows(new, np.zeros(len(new), np.int8)))
     low, high = found.alpha_ci
-    return low <= truth <= high, abs(found.alpha - truth), abs(old - truth), high - low
+    return low <= truth <= high, high - low, abs(found.alpha - truth), abs(prior.alpha - truth)
 
 
 def summary(draws: Iterable[Drawn], repeats: int) -> str:
     """Cells of the table."""
-    covered, error, old, width = np.mean([once(drawn) for drawn in draws], axis=0)
-    return f"{100 * covered:.0f}% of {repeats} | {width:.3f} | {error:.4f} | {old:.4f} |"
+    answers = (found for drawn in draws if (found := once(drawn)) is not None)
+    covered, width, error, old = np.mean([*itertools.islice(answers, repeats)], axis=0)
+    return f"{100 * covered:.1f}% of {repeats} | {width:.3f} | {error:.4f} | {old:.4f} |"
+
+
+def varied(densities: bool, repeats: int) -> Iterator[str]:
+    """The rows of the table of varied classes."""
+    yield "| rows (L, U, new) | new α | covered | width | error | old α |\n|" + "---|" * 6
+    for number, (sizes, rarer) in enumerate(itertools.product(SIZES, (True, False))):
+        drawn = partial(draw_varied, sizes, rarer, densities)
+        cells = f"{', '.join(map(str, sizes))} | {'below half' if rarer else 'above'}"
+        yield f"| {cells} | {summary(map(drawn, itertools.count(10_000 * number)), repeats)}"
+
+
+def normal(repeats: int) -> Iterator[str]:
+    """The rows of the table of fixed settings."""
+    yield "| α | new α | β | rows (L, U, new) | score | covered | width | error | old α |"
+    yield "|" + "---|" * 9
+    for number, setting in enumerate(SETTINGS):
+        drawn = partial(draw, setting)
+        kind = "learned" if setting.learned else f"d = {setting.separation}"
+        rows = f"{setting.labeled}, {setting.unlabeled}, {setting.new}"
+        shares = f"{setting.alpha} | {setting.new_alpha} | {setting.beta}"
+        found = summary(map(drawn, itertools.count(1000 * number)), repeats)
+        yield f"| {shares} | {rows} | {kind} | {found}"
 
 
 def main() -> None:
     """Print a table in Markdown."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--repeats", type=int, default=100)
-    parser.add_argument("--varied", action="store_true")
+    parser.add_argument("--classes", choices=["any", "densities", "normal"], default="any")
     options = parser.parse_args()
-    if options.varied:
-        print("| rows (L, U, new) | new α | covered | width | error | old α |\n|" + "---|" * 6)
-        for number, sizes in enumerate(VARIED):
-            for rarer in (True, False):
-                first = 100_000 + 2000 * number + 1000 * rarer
-                draws = (draw_varied(sizes, rarer, first + i) for i in range(options.repeats))
-                cells = f"{', '.join(map(str, sizes))} | {'below half' if rarer else 'above'}"
-                print(f"| {cells} | {summary(draws, options.repeats)}", flush=True)
-        return
-    print("| α | new α | β | rows (L, U, new) | score | covered | width | error | old α |")
-    print("|" + "---|" * 9)
-    for number, setting in enumerate(SETTINGS):
-        draws = (draw(setting, 1000 * number + i) for i in range(options.repeats))
-        kind = "learned" if setting.learned else f"d = {setting.separation}"
-        rows = f"{setting.labeled}, {setting.unlabeled}, {setting.new}"
-        shares = f"{setting.alpha} | {setting.new_alpha} | {setting.beta}"
-        print(f"| {shares} | {rows} | {kind} | {summary(draws, options.repeats)}", flush=True)
+    kind, repeats = options.classes, options.repeats
+    lines = normal(repeats) if kind == "normal" else varied(kind == "densities", repeats)
+    for line in lines:
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -9,21 +9,24 @@
     audit = result.audit(60)                        # rows to verify: fill in audit["verdict"]
     result = result.with_verdicts(audit)            # verdicts narrow alpha_ci
     result.score(new_rows)                          # posteriors of new rows
+    result.estimate_new(new_rows).alpha             # the fraction of positives among them
     result.save("model.punoise"); punoise.load("model.punoise")
     punoise.apply(variants, "pejaver2022:REVEL", "REVEL")   # levels of evidence
-    punoise.PUClassifier(estimator).fit(X, s)       # the same for scikit-learn
+    punoise.PUClassifier(estimator).fit(X, y)       # the same for scikit-learn
 
-Bad tables and options raise `punoise.errors.InputError` and `punoise.errors.UsageError`.
+Bad tables and options raise `punoise.errors.InputError` and `punoise.errors.UsageError`, which are
+ValueErrors.
 """
 
 __version__ = "0.1.0"
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import errors
-from .api import Estimated, Model, NewSample, apply, estimate, load
 
 if TYPE_CHECKING:
+    from .api import Estimated, Model, NewSample, apply, estimate, load
     from .classifier import PUClassifier
 
 __all__ = [
@@ -40,12 +43,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the part that needs scikit-learn when it is first asked for."""
-    if name == "PUClassifier":
-        from .classifier import PUClassifier
-
-        return PUClassifier
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Load what is behind a name when it is first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = ".classifier" if name == "PUClassifier" else ".api"
+    return getattr(import_module(home, __name__), name)
 
 
 def __dir__() -> list[str]:

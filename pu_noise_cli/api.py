@@ -15,26 +15,44 @@ punoise.apply(variants, "pejaver2022:REVEL", "REVEL")   # levels of evidence, an
 
 from __future__ import annotations
 
+import io
+import json
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
+from html import escape
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+from threadpoolctl import threadpool_limits
 
-    from .notices import Notice
-    from .numerics import IntArray
-    from .pipeline import Inputs, Posteriors, RunResult, RunSettings, ScoredRows
-    from .posterior.candidates import FirstRows
-    from .prior.document import Prior
-    from .report.page import Page
-    from .score.contributions import Contribution
-    from .score.model import StoredModel
-    from .tables.frames import Form
-    from .tables.reading import Table
-    from .tables.rows import Rows
+from . import pipeline
+from .audit.design import designs, draw_rows, earlier_rows
+from .errors import EstimationError, InputError, UsageError, option, python_spelling
+from .evidence.apply import GroupRanges, LevelRanges, WriteEvidence
+from .notices import Notice
+from .numerics import FloatArray, IntArray
+from .options import check_together, check_values, definitions, passed
+from .pipeline import Inputs, Posteriors, RunResult, RunSettings, ScoredRows
+from .posterior.candidates import FirstRows
+from .prior.document import Prior, percent
+from .report.page import PRINT, Page
+from .scale.engine import Engine, ahead
+from .score.contributions import as_batch
+from .score.model import StoredModel, load_model
+from .score.scores import open_scores
+from .tables.files import read_bytes
+from .tables.frames import SCORE, Form, to_arrow
+from .tables.reading import Table, open_table, table_in_memory
+from .tables.rows import LABELED, NEGATIVE, Rows
+from .tables.writing import staged, write_text
 
 Frame: TypeAlias = Any  # a data frame of the caller's library
 TableLike: TypeAlias = Any  # a data frame, a series of scores, a numpy array, or a file name
@@ -44,26 +62,16 @@ Settings = TypeVar("Settings")
 OF_THE_PROCESS = frozenset(
     ["out_dir", "table_format", "shards", "dask", "resume", "strict", "on_failure"]
 ) | {"quiet", "verbose"}
-OF_POSTERIOR = ("bounds", "fdr")  # options of `posterior` that estimate() takes, too
 # the values of `set` for the rows of each table
 SETS = {"labeled": ["labeled"], "negatives": ["negative"], "unlabeled": ["unlabeled", "overlap"]}
 ONE_TABLE, ALL = "table", "all"
 LEVELS = ("psms", "peptides", "proteins")
-# options that name columns with a role
-ROLES = (
-    *("features", "score_column", "id_column", "keep_columns", "group_column", "by"),
-    *("label_column", "spectrum_columns", "peptide_column", "protein_column"),
-)
 BARS = 48  # of a small histogram
 
 
 @contextmanager
 def _as_in_python() -> Iterator[None]:
     """Messages name keyword arguments, and BLAS has one thread, as in the commands."""
-    from threadpoolctl import threadpool_limits
-
-    from .errors import python_spelling
-
     with python_spelling(), threadpool_limits(1, user_api="blas"):
         yield
 
@@ -80,8 +88,6 @@ class _Answer:
 
     def to_json(self) -> str:
         """The text of prior.json."""
-        import json
-
         return json.dumps(self.prior, indent=2)
 
     @property
@@ -117,22 +123,13 @@ class _Answer:
         return self.document.notices
 
     def __repr__(self) -> str:
-        def fraction(name: str, value: float, interval: tuple[float, float] | None) -> str:
-            ends = "" if interval is None else f" [{interval[0]:.4f}, {interval[1]:.4f}]"
-            return f"{name}={value:.4f}{ends}"
-
-        counts = {
-            "labeled": self.document.n_labeled,
-            "unlabeled": self.document.n_unlabeled,
-            "negatives": self.document.n_negatives,
-            "warnings": len(self.warnings),
-        }
-        shown = [
-            fraction("alpha", self.alpha, self.alpha_ci),
-            fraction("beta", self.beta, self.beta_ci),
-            *(f"{name}={count}" for name, count in counts.items() if count is not None),
-        ]
-        return f"{type(self).__name__}({', '.join(shown)})"
+        shown = [f"alpha={self.alpha:.4f}", f"beta={self.beta:.4f}"]
+        for i, ends in enumerate((self.alpha_ci, self.beta_ci)):
+            shown[i] += "" if ends is None else f" [{ends[0]:.4f}, {ends[1]:.4f}]"
+        for name in ("labeled", "unlabeled", "negatives"):
+            count = getattr(self.document, f"n_{name}")
+            shown += [] if count is None else [f"{name}={count}"]
+        return f"{type(self).__name__}({', '.join(shown)}, warnings={len(self.warnings)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -145,8 +142,6 @@ class Model(_Answer):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file, which `load`, `punoise score` and `posterior --model` read."""
-        from . import pipeline
-
         pipeline.write_model(self.stored, os.fspath(path))
 
     def score(self, new_rows: TableLike, threads: int = 1) -> Frame:
@@ -155,7 +150,7 @@ class Model(_Answer):
         They are posteriors in the population of the unlabeled rows; see `estimate_new`.
         """
         with _as_in_python():
-            return self._score(new_rows, self.posteriors, threads)
+            return self._score(*self._new_rows(new_rows), self.posteriors, threads)
 
     def estimate_new(
         self, new_rows: TableLike, *, sample: str | None = None, threads: int = 1
@@ -171,54 +166,33 @@ class Model(_Answer):
         new_rows
             Unlabeled rows, not among those the score was learned from; at least 20.
         """
-        from . import pipeline
-        from .scale.engine import Engine
-
         engine = Engine(threads)
         with _as_in_python():
-            rows, _ = self._new_rows(new_rows)
+            rows, form = self._new_rows(new_rows)
             prior = pipeline.estimate_new(self.stored, self.document, rows, engine, sample)
-            scored = pipeline.stored_scores(self.stored)
-            posteriors = pipeline.posteriors(scored, prior, pipeline.Wanted(), engine)
-            return NewSample(prior, self._score(new_rows, posteriors, threads))
+            posteriors = _posteriors(self.stored, prior, engine)
+            return NewSample(prior, self._score(rows, form, posteriors, threads))
 
-    def _score(self, new_rows: TableLike, posteriors: Posteriors, threads: int) -> Frame:
-        import pyarrow as pa
-
-        from .scale.engine import ahead
-
-        rows, form = self._new_rows(new_rows)
+    def _score(self, rows: Rows, form: Form, posteriors: Posteriors, threads: int) -> Frame:
         names = [name for name in posteriors.columns if name != "posterior_labeled"]
         scored = ahead(self.stored.model.score, rows.chunks([*rows.features, *rows.kept]), threads)
         batches = []
         for chunk, scores in scored:
-            arrays = posteriors.step.arrays(names, chunk, scores)
-            columns = [pa.array(scores, from_pandas=True), *arrays]
-            batches.append(pa.RecordBatch.from_arrays(columns, ["score", *names]))
+            arrays = [pa.array(scores, from_pandas=True)]
+            arrays += posteriors.step.arrays(names, chunk, scores)
+            batches.append(pa.RecordBatch.from_arrays(arrays, [SCORE, *names]))
         return form.native(pa.Table.from_batches(batches))
 
     def _new_rows(self, table: TableLike) -> tuple[Rows, Form]:
-        from .tables.frames import Form, to_arrow
-        from .tables.reading import open_table, table_in_memory
-        from .tables.rows import Rows
-
         features = [column.name for column in self.stored.model.encoding.columns]
         by_group = self.posteriors.by_group
         kept = [] if by_group is None else [by_group.groups.by]
-        if _is_file(table):
-            opened, form = open_table(os.fspath(table)), Form()
-        else:
-            arrow, form = to_arrow("new rows", table)
-            if len(features) == 1 and arrow.num_columns == 1:  # a series has no name to heed
-                arrow = arrow.rename_columns(features)
-            needed = [c for c in arrow.column_names if c in {*features, *kept}]
-            if len(needed) == len({*features, *kept}):  # else the message below lists all columns
-                arrow = arrow.select(needed)
-            opened = table_in_memory("new rows", arrow)
+        columns, needed = {*_column_names(table)}, {*features, *kept}
+        unused = columns - needed if needed <= columns else set()  # else the message lists all
+        opened, form = _open("new rows", table, unused, features[0])
         for column in (*features, *kept):
             opened.require(column, "the model")
-        rows = Rows.from_tables([opened], features=features, keep=kept)
-        return rows, form
+        return Rows.from_tables([opened], features=features, keep=kept), form
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -271,10 +245,6 @@ class Estimated(Model):
 
     # ---- Rows
 
-    @property
-    def _is_one_table(self) -> bool:
-        return ALL in self.tables
-
     def _rows(self, name: str) -> Frame:
         form, rows = self.sources[name]
         return form.native(self.tables[name], rows)
@@ -297,55 +267,48 @@ class Estimated(Model):
     @property
     def rows(self) -> Frame | None:
         """All rows of `table=` in its order, with the column `set`; None for several tables."""
-        return self._rows(ALL) if self._is_one_table else None
+        return self._rows(ALL) if ALL in self.tables else None
 
     def candidates(self, n: int = 20) -> Frame:
         """The unlabeled rows that are most likely positive, at most 10,000."""
-        return self._listed(self.run.listed.candidates, "unlabeled", n)
+        return self._listed(self.run.listed.candidates, n)
 
     def labels_to_check(self, n: int = 20) -> Frame:
         """The labeled rows whose labels are least likely right, at most 10,000."""
-        return self._listed(self.run.listed.labels, "labeled", n)
+        return self._listed(self.run.listed.labels, n)
 
-    def _listed(self, first: FirstRows, name: str, n: int) -> Frame:
-        import numpy as np
+    def _listed(self, first: FirstRows, n: int) -> Frame:
+        table = first.table if self.settings.inputs.id_column else first.table.drop_columns("id")
+        return self._named(table.slice(0, n), first.order[:n, 2].astype(np.int64))
 
-        table, rows = first.table.slice(0, n), first.order[:n, 2].astype(np.int64)
-        if not self.settings.inputs.id_column:
-            table = table.drop_columns("id")
-        if not self._is_one_table:  # rows are numbered over all tables
-            before = list(self.sources).index(name)
-            rows -= sum(len(places) for _, places in list(self.sources.values())[:before])
-        form, places = self.sources[ALL if self._is_one_table else name]
-        return form.native(table, places[rows], listed=True)
+    def _named(self, table: pa.Table, rows: IntArray) -> Frame:
+        """A frame of rows of SCORES, with their index or their places in the caller's tables."""
+        sources = [self.sources[ALL]] if ALL in self.sources else [*self.sources.values()]
+        places = np.concatenate([places for _, places in sources])[rows]
+        source = np.repeat(np.arange(len(sources)), [len(places) for _, places in sources])[rows]
+        frame = self._form.native(table, places, listed=True)
+        if self._form.backend == "pandas" and len(rows):
+            # other tables may have an index of another kind
+            parts = [sources[i][0].labels(places[source == i]) for i in np.unique(source)]
+            frame = frame.set_axis(parts[0].append(parts[1:]))
+        return frame
 
     def columns(self) -> Frame:
         """What each column contributes to a learned score; without rows if none was learned."""
-        import pyarrow as pa
-
-        from .score.contributions import as_batch
-
-        return self._form.native(pa.Table.from_batches([as_batch(self._contributions)]))
-
-    @property
-    def _contributions(self) -> tuple[Contribution, ...]:
         trained = self.run.scored.trained
-        return () if trained is None else trained.contributions
+        batch = as_batch(() if trained is None else trained.contributions)
+        return self._form.native(pa.Table.from_batches([batch]))
 
     @property
     def _form(self) -> Form:
-        form, _ = next(iter(self.sources.values()))
-        return replace(form, index=None)
+        return replace(next(iter(self.sources.values()))[0], index=None)
 
     @property
     def groups(self) -> Frame | None:
         """With `by`: alpha of each group."""
-        import pyarrow as pa
-
         if self.posteriors.by_group is None:
             return None
-        table = pa.Table.from_batches([self.posteriors.by_group.groups.table()])
-        frame = self._form.native(table)
+        frame = self._form.native(pa.table(self.posteriors.by_group.groups.table()))
         return frame.set_index("group") if self._form.backend == "pandas" else frame
 
     @property
@@ -381,12 +344,6 @@ class Estimated(Model):
             Draw unlabeled rows that score like the best labeled ones, where few verdicts narrow
             alpha most. They are one stratum, so 1 row is enough.
         """
-        import numpy as np
-
-        from . import pipeline
-        from .audit.design import designs, draw_rows, earlier_rows
-        from .errors import UsageError
-
         if rows < 0 or labeled_rows < 0 or rows + labeled_rows == 0:
             raise UsageError(f"rows={rows}, labeled_rows={labeled_rows}: give one above 0")
         with _as_in_python(), self._opened_scores() as scored:
@@ -396,41 +353,12 @@ class Estimated(Model):
             earlier, taken = earlier_rows(_opened_audits(self.audits), scored.rows, sketch, by_set)
             wanted = (rows, labeled_rows)
             drawn = draw_rows(scored.rows, sketch, by_set, wanted, taken, earlier, seed)
-            frame = self._form.native(self._with_kept(drawn))
-            if self._form.backend != "pandas":
-                return frame
-            return frame.set_axis(self._index(np.asarray(drawn["row"]) - 1))
-
-    def _index(self, rows: IntArray) -> Any:
-        """The caller's index, or else the places in the caller's tables, of rows in SCORES."""
-        import numpy as np
-        import pandas as pd
-
-        whole = [ALL] if self._is_one_table else [name for name in self.sources if name != ALL]
-        parts = [
-            pd.Index(places) if form.index is None else form.index.take(places)
-            for form, places in (self.sources[name] for name in whole)
-        ]
-        ends = np.cumsum([len(part) for part in parts])
-        table = np.searchsorted(ends, rows, "right")
-        used = np.unique(table)  # other tables may have an index of another kind
-        starts = {number: ends[number] - len(parts[number]) for number in used}
-        chosen = [parts[number].take(rows[table == number] - starts[number]) for number in used]
-        return chosen[0].append(chosen[1:])
-
-    def _with_kept(self, drawn: pa.Table) -> pa.Table:
-        """Drawn rows with the columns that the caller keeps beside them."""
-        import numpy as np
-        import pyarrow.parquet as pq
-
-        kept = [c for c in self.settings.inputs.keep_columns if c not in drawn.column_names]
-        if not kept:
-            return drawn
-        scores = pq.read_table(_buffer(self.scores), columns=kept)
-        scores = scores.take(np.asarray(drawn["row"]) - 1)
-        for column in kept:
-            drawn = drawn.append_column(column, scores[column])
-        return drawn
+            places = np.asarray(drawn["row"]) - 1
+            kept = [c for c in self.settings.inputs.keep_columns if c not in drawn.column_names]
+            beside = pq.read_table(io.BytesIO(self.scores), columns=kept).take(places)
+            for column in kept:
+                drawn = drawn.append_column(column, beside[column])
+            return self._named(drawn, places)
 
     def with_verdicts(self, audit: Frame) -> Estimated:
         """The estimate with what was found about the rows of `audit`, its verdicts filled in.
@@ -438,35 +366,20 @@ class Estimated(Model):
         Verdicts of earlier rounds are kept: `result.with_verdicts(first).with_verdicts(second)`
         heeds both audits. Keep all rows of an audit; leave `verdict` empty where you are unsure.
         """
-        import tempfile
-
-        from . import pipeline
-        from .scale.engine import Engine
-        from .tables.frames import to_arrow
-        from .tables.writing import staged
-
-        engine = Engine(self.settings.scoring.threads)
-        with (
-            _as_in_python(),
-            self._opened_scores() as scored,
-            tempfile.TemporaryDirectory() as folder,
-        ):
-            audits = (*self.audits, to_arrow("audit", audit)[0])
-            verdicts = _opened_audits(audits)
-            prior = pipeline.estimate(scored, self.settings.prior, engine, verdicts)
-            with staged(folder) as stage:
-                result = pipeline.write_posteriors(
-                    self.settings, scored, prior, self.run.made_of, engine, stage
-                )
-                tables = _read_tables(str(stage.path), self.settings.inputs, self.tables)
-        stored = replace(self.stored, prior=pipeline.stored_prior(prior))
-        result = replace(result, scored=self.run.scored)
+        settings, engine = self.settings, Engine(self.settings.scoring.threads)
+        audits = (*self.audits, to_arrow("audit", audit)[0])
+        with _as_in_python(), self._opened_scores() as scored:
+            prior = pipeline.estimate(scored, settings.prior, engine, _opened_audits(audits))
+            with tempfile.TemporaryDirectory() as folder, staged(folder) as stage:
+                about = self.run.made_of
+                run = pipeline.write_posteriors(settings, scored, prior, about, engine, stage)
+                tables = _read_tables(str(stage.path), settings.inputs, self.tables)
         return replace(
             self,
             document=prior,
-            stored=stored,
-            posteriors=result.posteriors,
-            run=result,
+            stored=replace(self.stored, prior=pipeline.stored_prior(prior)),
+            posteriors=run.posteriors,
+            run=replace(run, scored=self.run.scored),
             tables=tables,
             audits=audits,
             unverified=self.unverified or self.document,
@@ -475,15 +388,10 @@ class Estimated(Model):
     @contextmanager
     def _opened_scores(self) -> Iterator[ScoredRows]:
         """The scored rows, read from a copy of SCORES."""
-        import tempfile
-
-        from .score.scores import open_scores
-
         with tempfile.TemporaryDirectory() as folder:
-            file = os.path.join(folder, "scores.parquet")
-            with open(file, "wb") as out:
-                out.write(self.scores)
-            rows = open_scores(file)
+            file = Path(folder, "scores.parquet")
+            file.write_bytes(self.scores)
+            rows = open_scores(str(file))
             shards = tuple(replace(shard, name="scores") for shard in rows.tables[0].shards)
             rows = replace(rows, tables=(replace(rows.tables[0], name="scores", shards=shards),))
             yield replace(
@@ -509,66 +417,46 @@ class Estimated(Model):
 
     def report(self, file: str | os.PathLike[str]) -> None:
         """Write the report as one HTML file."""
-        from .tables.writing import write_text
-
         write_text(os.fspath(file), self.page.html())
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        from .prior.document import percent
-
-        def line(name: str, value: float, interval: tuple[float, float] | None, of: str) -> str:
-            ends = (
-                "" if interval is None else f" ({percent(interval[0])} to {percent(interval[1])})"
-            )
-            return (
-                f"<tr><th>{name}</th><td><b>{percent(value)}</b>{ends}</td>"
-                f"<td style='text-align:left'>{of}</td></tr>"
-            )
-
-        prior, assumed = self.document, self.document.assumed
-        rows = [
-            line("α", self.alpha, self.alpha_ci, "of the unlabeled rows are positive"),
-            line("β", self.beta, self.beta_ci, "of the labels are correct"),
-        ]
-        notes = [] if assumed is None else [f"<p><b>Assumed:</b> {escape(assumed.words)}.</p>"]
-        notes += [f"<p><b>{w.code}:</b> {escape(w.message)}</p>" for w in self.warnings]
+        answers = {
+            "α": (self.alpha, self.alpha_ci, "of the unlabeled rows are positive"),
+            "β": (self.beta, self.beta_ci, "of the labels are correct"),
+        }
+        shown = "<table>"
+        for name, (value, ends, meaning) in answers.items():
+            interval = "" if ends is None else f" ({percent(ends[0])} to {percent(ends[1])})"
+            shown += f"<tr><th>{name}</th><td><b>{percent(value)}</b>{interval}</td>"
+            shown += f"<td style='text-align:left'>{meaning}</td></tr>"
+        shown += "</table>"
         sketch = self.posteriors.calibration.sketch
-        drawn = [
-            _histogram(sketch.scores, counts, title)
-            for counts, title in (
-                (sketch.labeled, f"{prior.n_labeled} labeled rows"),
-                (sketch.unlabeled, f"{prior.n_unlabeled} unlabeled rows"),
-            )
-            if counts.sum()
-        ]
-        return f"<table>{''.join(rows)}</table>{''.join(drawn)}{''.join(notes)}"
+        for name, counts in (("labeled", sketch.labeled), ("unlabeled", sketch.unlabeled)):
+            shown += _histogram(sketch.scores, counts, name) if counts.any() else ""
+        assumed = self.document.assumed
+        notes = [] if assumed is None else [("Assumed", f"{assumed.words}.")]
+        notes += [(notice.code, notice.message) for notice in self.warnings]
+        return shown + "".join(f"<p><b>{name}:</b> {escape(text)}</p>" for name, text in notes)
 
 
 def _opened_audits(audits: Sequence[pa.Table]) -> list[Table]:
     """Audits as tables to be read; messages call the only one `audit`."""
-    from .tables.reading import table_in_memory
-
     names = ["audit"] if len(audits) == 1 else [f"audit {i + 1}" for i in range(len(audits))]
     return [table_in_memory(name, audit) for name, audit in zip(names, audits, strict=True)]
 
 
-def _histogram(scores: Any, counts: Any, title: str) -> str:
-    """Rows by score as a small picture."""
-    import numpy as np
-
-    low, high = float(scores[0]), float(scores[-1])
-    heights, _ = np.histogram(scores, BARS, (low, high if high > low else low + 1), weights=counts)
+def _histogram(scores: FloatArray, counts: IntArray, name: str) -> str:
+    """Rows of a set by score as a small picture."""
+    ends = float(scores[0]), float(max(scores[-1], scores[0] + 1e-9))
+    heights = np.histogram(scores, BARS, ends, weights=counts)[0]
     bars = "".join(
-        f"<rect x='{4 * i}' y='{40 - 38 * h / heights.max():.1f}' width='3.5' "
-        f"height='{38 * h / heights.max():.1f}'/>"
-        for i, h in enumerate(heights)
+        f"<rect x='{4 * i}' y='{40 - height:.1f}' width='3.5' height='{height:.1f}'/>"
+        for i, height in enumerate(38 * heights / heights.max())
     )
-    picture = f"<svg width='{4 * BARS}' height='42' fill='currentColor'>{bars}</svg>"
     return (
         "<figure style='display:inline-block;margin:0 1em 0 0'>"
-        f"{picture}<figcaption>{title} by score</figcaption></figure>"
+        f"<svg width='{4 * BARS}' height='42' fill='currentColor'>{bars}</svg>"
+        f"<figcaption>{counts.sum()} {name} rows by score</figcaption></figure>"
     )
 
 
@@ -595,9 +483,6 @@ class Plots:
         return self._chart("sensitivity", "an assumed purity")
 
     def _chart(self, kind: str, what: str) -> Any:
-        from .errors import EstimationError, UsageError
-        from .report.page import PRINT
-
         try:
             import altair
         except ModuleNotFoundError as error:
@@ -611,8 +496,6 @@ class Plots:
 
 def _with_fields(part: dict[str, Any]) -> dict[str, Any]:
     """A specification with fields for constants that have a scale, which Altair refuses."""
-    import json
-
     part = {**part, "encoding": dict(part["encoding"])} if "encoding" in part else dict(part)
     for channel, entry in part.get("encoding", {}).items():
         if isinstance(entry, dict) and "datum" in entry and ("scale" in entry or "legend" in entry):
@@ -629,19 +512,31 @@ def load(path: str | os.PathLike[str]) -> Model:
     """Read a model file, as `save`, `punoise run` or `transform --model-out` write it.
 
     A file of a command holds no alpha and beta: they are estimated by the default method.
-    """
-    from . import pipeline
-    from .scale.engine import Engine
-    from .score.model import load_model
-    from .tables.files import read_bytes
 
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import pu_noise_cli as punoise
+    >>> rng = np.random.default_rng(0)
+    >>> result = punoise.estimate(rng.normal(2, 1, 100), rng.normal(0, 1, 500))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result.save(f"{folder}/model.punoise")
+    ...     model = punoise.load(f"{folder}/model.punoise")
+    >>> model.alpha == result.alpha
+    True
+    >>> model.score(np.array([-1.0, 3.0])).shape
+    (2, 5)
+    """
     name = os.fspath(path)
     with _as_in_python():
-        stored = load_model(name, read_bytes(name))
-        scored, engine = pipeline.stored_scores(stored), Engine()
+        stored, engine = load_model(name, read_bytes(name)), Engine()
         prior = pipeline.prior_of_model(stored, name, engine)
-        posteriors = pipeline.posteriors(scored, prior, pipeline.Wanted(), engine)
-    return Model(prior, stored, posteriors)
+        return Model(prior, stored, _posteriors(stored, prior, engine))
+
+
+def _posteriors(stored: StoredModel, prior: Prior, engine: Engine) -> Posteriors:
+    return pipeline.posteriors(pipeline.stored_scores(stored), prior, pipeline.Wanted(), engine)
 
 
 def estimate(
@@ -748,7 +643,8 @@ def estimate(
         Known fractions, which are then not estimated.
     purity
         The least fraction of positives among the unlabeled rows that score like the top fifth of
-        the labeled ones, if that can be judged. It narrows `alpha_ci` from below.
+        the labeled ones, if that can be judged. It narrows `alpha_ci` from below; if it is not
+        true, the interval is wrong, and scores alone seldom show that.
     alpha_between, beta_between
         Ranges in which alpha and beta are known to lie.
     evidence
@@ -769,29 +665,61 @@ def estimate(
     errors.InputError
         If a table cannot be used.
     errors.EstimationError
-        If the tables give no estimate.
+        If the tables give no estimate. All three are ValueErrors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import pu_noise_cli as punoise
+    >>> rng = np.random.default_rng(0)
+    >>> def table(rows, fraction):
+    ...     positive = np.arange(rows) < fraction * rows
+    ...     x = rng.normal(size=(rows, 3)) + 1.5 * positive[:, None]
+    ...     return pd.DataFrame(x, columns=["a", "b", "c"])
+    >>> result = punoise.estimate(table(200, 0.95), table(1000, 0.3), classifier="logistic")
+    >>> low, high = result.alpha_ci
+    >>> low < 0.3 < high
+    True
+    >>> list(result.unlabeled.columns)
+    ['score', 'tau', 'posterior', 'lr', 'fdr']
+    >>> sample = result.estimate_new(table(500, 0.7))
+    >>> 0.6 < sample.alpha < 0.8
+    True
     """
     values = dict(locals())
-    import tempfile
-
-    from . import pipeline
-    from .options import check_together, check_values, passed
-    from .scale.engine import Engine
-
     with _as_in_python(), tempfile.TemporaryDirectory(prefix="punoise-") as folder:
         known = option_definitions()
         options = passed(known, values)
         check_values(known, options, pipeline.registered)
         check_together(known, options)
-        opened = _opened(options)
-        settings = pipeline.RunSettings(
-            inputs=_pick(pipeline.Inputs, {**options, **opened.inputs}),
+        inputs, arrow, forms = _opened(options)
+        settings = RunSettings(
+            inputs=_pick(Inputs, {**options, **inputs}),
             scoring=_pick(pipeline.ScoreSettings, options),
             prior=_pick(pipeline.PriorSettings, options),
             wanted=_pick(pipeline.Wanted, options),
         )
-        result = pipeline.run(settings, Engine(threads), folder)
-        return _estimated(opened, settings, result, folder)
+        run = pipeline.run(settings, Engine(threads), folder)
+        assert run.scored.rows is not None
+        sources = _sources(forms, run.scored.rows)
+        typed = {
+            name: table.take(places)
+            for name, (_, places) in sources.items()
+            if (table := arrow.get(ONE_TABLE, arrow.get(name))) is not None
+        }
+        # everything that later calls need, in memory
+        bare = replace(settings.inputs, labeled=None, unlabeled=None, negatives=None, table=None)
+        return Estimated(
+            document=run.prior,
+            stored=replace(pipeline.stored_model(run), prior=pipeline.stored_prior(run.prior)),
+            posteriors=run.posteriors,
+            settings=replace(settings, inputs=bare),
+            run=replace(run, scored=replace(run.scored, rows=None, scores=None, scorer=None)),
+            scores=Path(folder, "scores.parquet").read_bytes(),
+            tables=_read_tables(folder, settings.inputs, typed),
+            sources=sources,
+        )
 
 
 def located(result: Estimated, index: Any, places: Mapping[str, IntArray]) -> Estimated:
@@ -804,104 +732,59 @@ def located(result: Estimated, index: Any, places: Mapping[str, IntArray]) -> Es
     places
         By set, where its rows are in that table.
     """
-    from .tables.frames import Form
-
     form = Form(index=index, numbered=True)
     return replace(result, sources={name: (form, places[name]) for name in result.sources})
 
 
 def option_definitions() -> dict[str, Mapping[str, Any]]:
     """The options of `estimate`, as options.toml defines them."""
-    from .options import definitions
-
     run, posterior = definitions("run"), definitions("posterior")
     of_run = {name: entry for name, entry in run.items() if name not in OF_THE_PROCESS}
-    return {**of_run, **{name: posterior[name] for name in OF_POSTERIOR}}
+    return {**of_run, **{name: posterior[name] for name in ("bounds", "fdr")}}
 
 
-class _Opened(NamedTuple):
-    """The tables that the caller passed."""
+def _opened(
+    options: Mapping[str, Any],
+) -> tuple[dict[str, Any], dict[str, pa.Table], dict[str, Form]]:
+    """The caller's tables, without columns that are to be dropped.
 
-    inputs: dict[str, Any]  # the tables, to be read, and the options that change with them
-    arrow: dict[str, pa.Table]  # by name, those in memory
-    forms: dict[str, Form]
-
-
-def _opened(options: Mapping[str, Any]) -> _Opened:
-    """The caller's tables, without columns that are not needed."""
-    from .tables.frames import Form, to_arrow
-    from .tables.reading import table_in_memory
-
+    Returns
+    -------
+    inputs
+        The tables, to be read, and the options that change with them.
+    arrow, forms
+        By name, the tables in memory, and what all of them are made of.
+    """
     inputs: dict[str, Any] = {}
     arrow: dict[str, pa.Table] = {}
     forms: dict[str, Form] = {}
-    roles = {column for name in ROLES for column in _names(options.get(name))}
-    dropped = {*options.get("drop_columns", ())} - roles
-    found: set[str] = set()
+    listed, found = options.get("drop_columns", ()), set[str]()
+    others = [value for name, value in options.items() if name != "drop_columns"]
+    lists = [value if isinstance(value, (list, tuple)) else [value] for value in others]
+    # a column with another role is an error, later
+    dropped = {*listed} - {text for value in lists for text in value if isinstance(text, str)}
     for name in (*SETS, ONE_TABLE):
-        if name not in options:
-            continue
-        if _is_file(options[name]):
-            inputs[name], forms[name] = os.fspath(options[name]), Form()
-            continue
-        arrow[name], forms[name] = to_arrow(name, options[name], dropped)
-        found |= dropped & {*_column_names(options[name])}
-        inputs[name] = table_in_memory(name, arrow[name])
+        table: TableLike = options.get(name)
+        if _is_file(table):
+            inputs[name], forms[name] = os.fspath(table), Form()
+        elif table is not None:
+            arrow[name], forms[name] = to_arrow(name, table, dropped)
+            inputs[name] = table_in_memory(name, arrow[name])
+            found |= dropped & {*_column_names(table)}
     if len(arrow) == len(forms):
-        columns = options.get("drop_columns", ())
-        inputs["drop_columns"] = tuple(column for column in columns if column not in found)
-    return _Opened(inputs, arrow, forms)
-
-
-def _estimated(opened: _Opened, settings: RunSettings, result: RunResult, folder: str) -> Estimated:
-    """The result of a run, with everything that later calls need in memory."""
-    from . import pipeline
-
-    rows = result.scored.rows
-    assert rows is not None
-    inputs = replace(settings.inputs, labeled=None, unlabeled=None, negatives=None, table=None)
-    settings = replace(settings, inputs=inputs)
-    sources = _sources(opened.forms, rows)
-    typed = {name: opened.arrow.get(ONE_TABLE, opened.arrow.get(name)) for name in sources}
-    typed = {
-        name: table.take(sources[name][1]) for name, table in typed.items() if table is not None
-    }
-    with open(os.path.join(folder, "scores.parquet"), "rb") as file:
-        scores = file.read()
-    return Estimated(
-        document=result.prior,
-        stored=replace(pipeline.stored_model(result), prior=pipeline.stored_prior(result.prior)),
-        posteriors=result.posteriors,
-        settings=settings,
-        run=replace(result, scored=replace(result.scored, rows=None, scores=None, scorer=None)),
-        scores=scores,
-        tables=_read_tables(folder, settings.inputs, typed),
-        sources=sources,
-    )
+        inputs["drop_columns"] = tuple(column for column in listed if column not in found)
+    return inputs, arrow, forms
 
 
 def _sources(forms: Mapping[str, Form], rows: Rows) -> dict[str, tuple[Form, IntArray]]:
     """For each set, the form of the caller's table and the places of the rows in it."""
-    import numpy as np
-
-    from .tables.rows import LABELED, NEGATIVE
-
     chunks = list(rows.chunks(()))
-    if ONE_TABLE not in forms:
-        sizes = [0] * len(rows.tables)
-        for chunk in chunks:
-            sizes[chunk.table] += len(chunk.sets)
-        pairs = zip(forms.items(), sizes, strict=True)
-        return {name: (form, np.arange(size)) for (name, form), size in pairs}
-    places, sets = [], []
-    for chunk in chunks:
-        numbers = chunk.first_file_row + np.arange(len(chunk.sets))
-        places.append(numbers if chunk.file_rows is None else chunk.file_rows)
-        sets.append(chunk.sets)
-    place, code = np.concatenate(places), np.concatenate(sets)
+    code = np.concatenate([chunk.sets for chunk in chunks])
     by_set = {"labeled": code == LABELED, "negatives": code == NEGATIVE}
     by_set["unlabeled"] = ~(by_set["labeled"] | by_set["negatives"])
-    form = forms[ONE_TABLE]
+    if ONE_TABLE not in forms:
+        return {name: (form, np.arange(by_set[name].sum())) for name, form in forms.items()}
+    place, form = np.concatenate([chunk.places for chunk in chunks]), forms[ONE_TABLE]
     chosen = {name: (form, place[here]) for name, here in by_set.items() if here.any()}
     return {ALL: (form, place), **chosen}
 
@@ -914,11 +797,6 @@ def _read_tables(folder: str, inputs: Inputs, typed: Mapping[str, pa.Table]) -> 
     typed
         Tables with the columns that are kept, as the caller has them.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.csv
-    import pyarrow.parquet as pq
-
     posterior = pq.read_table(os.path.join(folder, "posterior.parquet"))
     if not inputs.id_column:
         posterior = posterior.drop_columns("id")
@@ -933,9 +811,9 @@ def _read_tables(folder: str, inputs: Inputs, typed: Mapping[str, pa.Table]) -> 
             part = part.drop_columns("posterior_labeled")
         if part.num_rows:
             tables[name] = part
-    for name, table in tables.items():
-        for column in kept if name in typed else ():
-            place = table.schema.get_field_index(column)
+    for name in tables.keys() & typed.keys():
+        for column in kept:
+            place = tables[name].column_names.index(column)
             tables[name] = tables[name].set_column(place, column, typed[name][column])
     for name in ("thresholds", *LEVELS):
         file = os.path.join(folder, f"{name}.tsv")
@@ -947,7 +825,7 @@ def _read_tables(folder: str, inputs: Inputs, typed: Mapping[str, pa.Table]) -> 
 
 def apply(
     table: TableLike,
-    thresholds: str,
+    thresholds: str | os.PathLike[str],
     score_column: str,
     *,
     by: str | None = None,
@@ -968,22 +846,22 @@ def apply(
     Returns
     -------
     The columns `score`, `level`, `points`, with the index of the table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import pu_noise_cli as punoise
+    >>> variants = pd.DataFrame({"REVEL": [0.95, 0.5, 0.01]}, index=["v1", "v2", "v3"])
+    >>> found = punoise.apply(variants, "pejaver2022:REVEL", "REVEL")
+    >>> found["level"].tolist()
+    ['PP3_Strong', 'indeterminate', 'BP4_Strong']
     """
-    import pyarrow as pa
-
-    from .errors import InputError, option
-    from .evidence.apply import GroupRanges, LevelRanges, WriteEvidence
-    from .tables.frames import to_arrow
-    from .tables.reading import table_in_memory
-    from .tables.rows import Rows
-
     with _as_in_python():
-        ranges = (LevelRanges if by is None else GroupRanges).read(str(thresholds))
+        ranges = (LevelRanges if by is None else GroupRanges).read(os.fspath(thresholds))
         step = WriteEvidence(ranges, score_column, tuple(add_points), tuple(na), by)
         groups = () if by is None else (by,)
         unused = {*_column_names(table)} - {*step.columns, *groups}
-        arrow, form = to_arrow("table", table, unused)
-        opened = table_in_memory("table", arrow)
+        opened, form = _open("table", table, unused)
         if by is not None:
             opened.require(by, option("by"))
         rows = Rows.from_tables([opened], features=step.columns, keep=groups)
@@ -1007,20 +885,17 @@ def _pick(settings: type[Settings], options: Mapping[str, Any]) -> Settings:
     return settings(**{**chosen, **lists})
 
 
+def _open(name: str, table: TableLike, unused: set[str], series: str = SCORE) -> tuple[Table, Form]:
+    """A table of the caller without its unused columns, to be read, and what it is made of."""
+    if _is_file(table):
+        return open_table(os.fspath(table)), Form()
+    arrow, form = to_arrow(name, table, unused, series)
+    return table_in_memory(name, arrow), form
+
+
 def _is_file(table: TableLike) -> bool:
     return isinstance(table, (str, os.PathLike))
 
 
-def _names(value: Any) -> tuple[str, ...]:
-    """The columns that an option names."""
-    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
-
-
 def _column_names(table: TableLike) -> list[str]:
     return [str(name) for name in getattr(table, "column_names", getattr(table, "columns", ()))]
-
-
-def _buffer(content: bytes) -> Any:
-    import io
-
-    return io.BytesIO(content)

@@ -53,19 +53,19 @@ class PunoiseError(Exception):
     exit_code = 1
 
 
-class UsageError(PunoiseError):
+class UsageError(PunoiseError, ValueError):
     """The command line is invalid: a missing file, or conflicting options."""
 
     exit_code = 2
 
 
-class InputError(PunoiseError):
+class InputError(PunoiseError, ValueError):
     """A file's content cannot be used."""
 
     exit_code = 3
 
 
-class EstimationError(PunoiseError):
+class EstimationError(PunoiseError, ValueError):
     """The input is well formed but gives no estimate."""
 
     exit_code = 4

@@ -42,6 +42,7 @@ from .posterior.groups import GroupPosteriors, Groups, WriteGroupPosteriors, che
 from .posterior.groups import estimate_groups as pool_groups
 from .posterior.table import Columns, WritePosteriors, bound_columns, posterior_columns
 from .prior.base import ESTIMATORS, Settings
+from .prior.checks import training_rows
 from .prior.document import Prior, parse_prior, shares_for, stated
 from .prior.estimation import (
     conclude,
@@ -191,7 +192,7 @@ def open_rows(inputs: Inputs) -> Rows:
     if inputs.table is not None and inputs.label_column is None:
         raise UsageError(
             f"{option('table')} needs {option('label_column')} (or, if it is a .pin file of "
-            f"another name, {option('input_format')} pin)"
+            f"another name, {option('input_format', 'pin')})"
         )
     rows = Rows.from_tables(
         tables,
@@ -411,8 +412,9 @@ def estimate_new(
     """Alpha of new rows, which a model scores; the prior is that of its training rows."""
     assert stored.sketch is not None
     tally = engine.gather(WriteScores(stored.model), rows, "score")
+    notices = training_rows(stored.model.count_seen(rows))
     with engine.timed("estimate"):
-        return shifted_prior(prior, stored.sketch, tally.sketch, sample)
+        return shifted_prior(prior, stored.sketch, tally.sketch, sample, notices)
 
 
 def _scores_of(scored: ScoredRows) -> Rows:

@@ -5,7 +5,6 @@ import inspect
 import json
 import pickle
 import re
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -26,10 +25,11 @@ from pu_noise_cli.errors import EstimationError, InputError, UsageError
 from pu_noise_cli.options import definitions
 
 GUIDE = Path(__file__).parent.parent / "docs" / "python.md"
-NOTEBOOK = Path(__file__).parent.parent / "docs" / "notebook.py"
+NOTEBOOK = Path(__file__).parent.parent / "docs" / "notebook.ipynb"
 PROCESS = {"out_dir", "table_format", "shards", "dask", "resume", "strict", "on_failure"}
 PROCESS |= {"quiet", "verbose"}
 FAST = {"classifier": "logistic"}
+MYPY_CACHE = Path(__file__).parent.parent / ".mypy_cache" / "callers"
 
 
 def as_arrow(frame: pd.DataFrame) -> pa.Table:
@@ -135,7 +135,7 @@ CASES: dict[str, dict[str, object]] = {
     "classifier": {"classifier": "logistic", "seed": 3},
     "max_train_rows": {"max_train_rows": 300},
     "count_overlap": {"count_overlap": True},
-    "method": {"method": "msgmm"},
+    "method": {"method": "elkan-noto"},
     "alpha": {"alpha": 0.25, "beta": 0.9},
     "beta": {"beta": 0.95},
     "purity": {"purity": 0.5},
@@ -147,6 +147,7 @@ CASES: dict[str, dict[str, object]] = {
     "seed": {"seed": 11, "method": "alphamax"},
     "threads": {"threads": 2},
 }
+NAMED = ("pandas", "polars", "pyarrow")  # DuckDB relations are read as PyArrow tables
 OF_FILES = {"input_format", "delimiter", "decimal", "sheet"}
 OF_MATCHES = {"spectrum_columns", "peptide_column", "protein_column"}
 
@@ -220,14 +221,24 @@ def test_every_option_gives_the_numbers_of_run(name, wide, punoise, tmp_path):
             "table": pd.concat(wide.values(), ignore_index=True).sample(frac=1, random_state=1)
         }
         tables["table"] = tables["table"].reset_index(drop=True)
+    numbered = {column: f"x{j}" for j, column in enumerate(wide["labeled"])}
+    tables = {n: frame.rename(columns=numbered) for n, frame in tables.items()}
+    options = {n: renamed(value, numbered) for n, value in options.items()}
     files = {n: tmp_path / f"{n}.csv" for n in tables}
     for n, frame in tables.items():
         frame.to_csv(files[n], index=False)
     words = shell_words({**{n: str(file) for n, file in files.items()}, **options})
     punoise("run", *words, "--out-dir", tmp_path / "out")
-    library = ("pandas", "polars", "pyarrow")[[*CASES].index(name) % 3]
-    given = {n: LIBRARIES[library](frame) for n, frame in tables.items()}
-    assert_results_of(punoise_api.estimate(**given, **options), tmp_path / "out")
+    for kind in (*(LIBRARIES[name] for name in NAMED), pd.DataFrame.to_numpy):
+        given = {n: kind(frame) for n, frame in tables.items()}
+        assert_results_of(punoise_api.estimate(**given, **options), tmp_path / "out")
+
+
+def renamed(value: object, names: dict[str, str]) -> object:
+    """The value of an option with columns renamed."""
+    if isinstance(value, list):
+        return [names.get(item, item) for item in value]
+    return names.get(value, value) if isinstance(value, str) else value
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -370,7 +381,7 @@ def test_a_score_column_and_errors_are_those_of_the_commands(frames):
         punoise_api.estimate(labeled, unlabeled, alpha=0.2, purity=0.3)
     with pytest.raises(UsageError, match="add unlabeled="):
         punoise_api.estimate(labeled)
-    with pytest.raises(InputError, match="not a data frame"):
+    with pytest.raises(ValueError, match="not a data frame"):
         punoise_api.estimate(labeled, {"a": [1]})
     with pytest.raises(InputError, match="'a' has struct<> values"):
         punoise_api.estimate(labeled, unlabeled.assign(a=[{}] * len(unlabeled)))
@@ -458,18 +469,24 @@ def test_the_examples_of_docstrings_and_of_the_guide_run():
     for module in (api, classifier):
         failed, run = doctest.testmod(module)
         assert (failed, run > 3) == (0, True)
+    for name in ("Estimated", "PUClassifier", "apply", "estimate", "load"):
+        assert ">>> " in inspect.getdoc(getattr(punoise_api, name)), name
 
 
 def doctest_examples(file: Path) -> int:
     return file.read_text().count("\n>>> ")
 
 
-def test_the_notebook_runs(tmp_path, monkeypatch, capsys):
+def test_the_notebook_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    runpy.run_path(str(NOTEBOOK))
-    shown = capsys.readouterr().out
-    assert "candidate" in shown
-    assert "known" in shown
+    names: dict[str, object] = {}
+    for cell in json.loads(NOTEBOOK.read_text())["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
+    low, high = names["sample"].alpha_ci
+    assert low < 0.6 < high
+    assert names["verified"].prior["n_verdicts"] == 40
+    assert 0 < names["model"].alpha_ < 1
     assert (tmp_path / "report.html").exists()
 
 
@@ -644,6 +661,34 @@ def test_the_commands_load_no_library_of_frames(tables, tmp_path):
     assert done.stdout.strip() == "set()"
 
 
+def test_the_package_loads_nothing_before_it_is_used():
+    """numpy alone takes six times as long as this import."""
+    code = "import sys, pu_noise_cli; print({'numpy', 'pyarrow', 'sklearn'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+CALLER = """
+import pu_noise_cli as punoise
+
+def alphas(rows: list[float]) -> tuple[float, tuple[float, float] | None]:
+    result: punoise.Estimated = punoise.estimate(rows, rows, purity=0.3)
+    model: punoise.Model = punoise.load("model.punoise")
+    punoise.PUClassifier(purity=0.3).fit([rows], [1]).predict_proba([rows])
+    return model.estimate_new(rows).alpha, result.alpha_ci
+"""
+
+
+@pytest.mark.parametrize(("change", "fails"), [("", False), ("purity='high'", True)])
+def test_callers_are_checked_by_mypy(tmp_path, change, fails):
+    """In a directory of their own: with what the package says of its types."""
+    (tmp_path / "caller.py").write_text(CALLER.replace("purity=0.3", change or "purity=0.3"))
+    words = ["-m", "mypy", "--strict", "--cache-dir", str(MYPY_CACHE), "caller.py"]
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode != 0) == fails, done.stdout
+    assert done.stdout.count('incompatible type "str"') == 2 * fails
+
+
 # ---- A new sample
 
 
@@ -689,3 +734,43 @@ def test_a_new_sample_of_another_kind_is_noticed(found):
     with pytest.raises(EstimationError, match="at least 20"):
         found.estimate_new(new.head(5))
     assert repr(found.estimate_new(new)).startswith("NewSample(alpha=")
+
+
+def test_rows_of_the_training_are_no_new_sample(found, frames, results, punoise, tmp_path):
+    assert [w.code for w in found.estimate_new(frames[1]).warnings] == ["training-rows-scored"]
+    frames[1].to_csv(tmp_path / "new.csv", index=False)
+    new = ("--model", results / "model.punoise", "--table", tmp_path / "new.csv")
+    said = punoise("estimate-prior", *new, "--out", tmp_path / "new.json", "--strict", expect=4)
+    assert "rows that the model was trained on" in said.err
+
+
+def test_a_purity_that_is_not_true_misleads():
+    """A fifth of the unlabeled rows at the top are positive here, not four fifths."""
+    rng = np.random.default_rng(0)
+    scores = [rng.normal(2.0, 1, 300), np.r_[rng.normal(2.0, 1, 60), rng.normal(0.9, 1, 2000)]]
+    plain, pure = (punoise_api.estimate(*scores, purity=p) for p in (None, 0.8))
+    truth = 60 / 2060
+    assert plain.alpha_ci[0] <= truth <= plain.alpha_ci[1]
+    assert pure.alpha_ci[0] > truth
+
+
+@pytest.mark.parametrize(
+    ("known", "fraction", "options"),
+    [
+        (1.0, 0.2, {"beta": 1}),
+        (0.95, 0.2, {"alpha_between": (0.1, 0.4), "purity": 0.3}),
+        (0.95, 0.2, {"method": "msgmm"}),
+        (0.05, 0.6, {"labeled_are": "negatives", "alpha_between": (0.4, 0.8)}),
+    ],
+)
+def test_what_is_known_of_the_training_rows_holds_for_a_new_sample(known, fraction, options):
+    rng = np.random.default_rng(1)
+
+    def scores(rows: int, alpha: float) -> np.ndarray:
+        return rng.normal(np.where(np.arange(rows) < alpha * rows, 2.5, 0.0), 1)
+
+    trained = punoise_api.estimate(scores(300, known), scores(3000, fraction), **options)
+    for alpha in (0.03, 0.6):
+        low, high = trained.estimate_new(scores(1000, alpha)).alpha_ci
+        assert low <= alpha <= high
+        assert high - low < 0.25

@@ -120,6 +120,12 @@ def test_every_later_command_copes(options, known_only, punoise, tmp_path):
     assert "missing-scores" in strict.err
 
 
+def test_strict_does_not_stop_at_rows_that_are_to_be_skipped(options, punoise, tmp_path):
+    skip = ("--score-column", "score_a", "--missing-score", "skip", "--out", tmp_path / "p.json")
+    said = punoise("estimate-prior", *options, *skip, "--alpha-between", 0.2, 0.4, "--strict")
+    assert "missing-scores" in said.err
+
+
 def test_new_rows_are_skipped_as_the_model_or_the_option_says(options, punoise, tmp_path):
     models = {}
     for how in ("skip", "stop"):

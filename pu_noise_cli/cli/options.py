@@ -275,7 +275,9 @@ def command(name: str) -> Callable[[Callable[[Options, Console], None]], click.C
             options.check()
             _start_arrow(options.threads)
             strict = values.get("strict", False)
-            console = Console(options.quiet, options.verbose, strict)
+            skipped = values.get("missing_score") == "skip"
+            asked_for = frozenset(["missing-scores"] if skipped else [])
+            console = Console(options.quiet, options.verbose, strict, asked_for)
             console.relay_messages()
             options.check_files()
             function(options, console)

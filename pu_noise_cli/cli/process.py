@@ -197,6 +197,7 @@ class Console:
     quiet: bool = False
     verbose: bool = False
     strict: bool = False
+    asked_for: frozenset[str] = frozenset()  # codes of warnings at which strict does not stop
 
     def say(self, text: str) -> None:
         if self.quiet:
@@ -221,7 +222,8 @@ class Console:
 
     def check_strict(self, notices: Iterable[Notice]) -> None:
         """Stop at any warning, if the user asked for that."""
-        if codes := [notice.code for notice in notices] if self.strict else []:
+        codes = [notice.code for notice in notices if notice.code not in self.asked_for]
+        if self.strict and codes:
             warnings = "1 warning" if len(codes) == 1 else f"{len(codes)} warnings"
             raise StrictError(
                 f"stopped by {option('strict')} because of {warnings} ({', '.join(codes)}); the "

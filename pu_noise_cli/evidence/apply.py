@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..errors import InputError, UsageError, option
+from ..errors import InputError, PunoiseError, UsageError, option
 from ..notices import Notice
 from ..numerics import FloatArray, IntArray
 from ..posterior.groups import MAX_GROUPS, OTHER, group_names
@@ -275,6 +275,8 @@ def _checked(name: str) -> Iterator[None]:
     """Report errors in a document from anywhere as errors of that document."""
     try:
         yield
+    except PunoiseError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         columns = ", ".join(COLUMNS)
         raise InputError(f"{name}: not a file of thresholds, which has {columns}") from error

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import InputError, option
+from ..errors import InputError, PunoiseError, option
 from ..numerics import FloatArray
 from ..posterior.groups import COUNTED, ESTIMATED, GroupLevels
 from ..tables.files import read_json
@@ -160,6 +160,8 @@ def _checked(name: str) -> Iterator[None]:
     """Report errors in a document from anywhere as errors of that document."""
     try:
         yield
+    except PunoiseError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise InputError(
             f"{name}: not a rule; it has 'schema' and 'levels', each with 'name' and 'lr', or "

@@ -2,12 +2,16 @@
 
 Training rows are L ~ β f1 + (1-β) f0 and U ~ α f1 + (1-α) f0. New rows are V ~ α' f1 + (1-α') f0
 with the same f1 and f0, so V = w L + (1-w) U with α' = α + w (β-α). The scores show w for any α and
-β, and the belief in these gives α'. w is negative if α' is below α.
+β, without any assumption, and the belief in these gives α'. w is negative if α' is below α.
+
+The interval assumes nothing of α' beforehand: a value below 0 or above 1 stands for 0 or 1. The
+estimate within it takes small values for likely, as `auto` does, and all others for equally likely.
+The belief of `auto` is taken with the likelihood as its networks give it, not to a power: SHARPNESS
+was chosen for intervals of α and makes those of α' too narrow (benchmarks/results/shift.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -17,8 +21,10 @@ from ..errors import EstimationError
 from ..notices import Notice
 from ..numerics import FloatArray, IntArray, bin_starts, mid_ranks
 from ..score.sketch import Sketch
-from .auto import prior_belief
+from .auto import DEFAULT, DRAWS, Evidence, believe
+from .base import Settings
 from .document import Prior, shares_for
+from .estimation import labeled_class_on_top
 
 METHOD = "prior-shift"
 BINS = 12  # over which the samples are compared
@@ -28,7 +34,7 @@ NEGLIGIBLE = 12.0  # a log-likelihood this far below the highest is negligible
 TINY = 1e-12
 MIN_ROWS = 20
 UNLIKELY = 3.5  # standard deviations of misfit of new rows that are not such a mixture
-TAILS = (0.025, 0.5, 0.975)
+LEVEL = 0.95  # of the interval
 
 
 @dataclass(frozen=True)
@@ -42,10 +48,7 @@ class Shifted:
 
 
 def shifted_alpha(
-    training: Sketch,
-    new: FloatArray,
-    pairs: tuple[tuple[float, float], ...],
-    density: Callable[[FloatArray], FloatArray] = np.ones_like,
+    training: Sketch, new: FloatArray, pairs: tuple[tuple[float, float], ...]
 ) -> Shifted:
     """Alpha of new rows.
 
@@ -57,8 +60,6 @@ def shifted_alpha(
         The new rows in each cell of the training scores.
     pairs
         Equally likely pairs of the fractions of positives among unlabeled and labeled rows.
-    density
-        The density of the new α before the new rows are seen, up to a factor.
     """
     if new.sum() < MIN_ROWS:
         raise EstimationError(f"{int(new.sum())} new rows; at least {MIN_ROWS} are needed")
@@ -67,49 +68,72 @@ def shifted_alpha(
     alpha, beta = np.array(pairs).T
     w = _weights(alpha, beta)
     log_likelihood, misfit = _profile(counts, w)
-    near = log_likelihood > log_likelihood.max() - NEGLIGIBLE
-    ends = w[near][[0, -1]]
+    ends = w[log_likelihood > log_likelihood.max() - NEGLIGIBLE][[0, -1]]
     step = w[1] - w[0]
     w = np.linspace(ends[0] - step, ends[1] + step, WEIGHTS)
     log_likelihood, misfit = _profile(counts, w)
-    likelihood = np.exp(log_likelihood - log_likelihood.max())
-    # every pair with every w that it allows, as an α' is between 0 and 1
-    excess = (beta - alpha)[:, None]
-    shifted = alpha[:, None] + w * excess
-    possible = (shifted >= 0) & (shifted <= 1)
-    mass = np.where(possible, likelihood * density(shifted) * np.abs(excess), 0.0)
-    if not mass.sum() > 0:
-        mass, shifted = np.tile(likelihood, (len(alpha), 1)), shifted.clip(0, 1)
-    order = np.argsort(shifted, axis=None)
-    cdf = np.cumsum(mass.ravel()[order]) / mass.sum()
-    levels = (np.arange(len(pairs)) + 0.5) / len(pairs)
-    places = order[np.searchsorted(cdf, [*TAILS, *levels]).clip(0, len(order) - 1)]
-    values = shifted.ravel()[places]
-    betas = np.repeat(beta, len(w))[places]
-    draws = zip(values[3:].tolist(), betas[3:].tolist(), strict=True)
-    low, middle, high = values[:3].tolist()
-    low = low if low * new.sum() >= 1 else 0.0  # less than a row is none
-    return Shifted(middle, (low, high), tuple(draws), _notices(misfit.min(), len(counts)))
+    # every pair with every w
+    shifted = (alpha[:, None] + w * (beta - alpha)[:, None]).ravel()
+    mass = np.tile(np.exp(log_likelihood - log_likelihood.max()), len(alpha))
+    possible = mass * _density(shifted) * np.repeat(np.abs(beta - alpha), len(w))
+    order, shifted = np.argsort(shifted), shifted.clip(0, 1)
+
+    def places(levels: FloatArray, mass: FloatArray) -> IntArray:
+        cdf = np.cumsum(mass[order])
+        return order[np.searchsorted(cdf, levels * cdf[-1]).clip(0, len(order) - 1)]
+
+    tail = (1 - LEVEL) / 2
+    low, high, highest = shifted[places(np.array([tail, LEVEL, 1 - tail]), mass)].tolist()
+    # less than a row is none, and then only the upper end can be wrong
+    low, high = (low, highest) if low * new.sum() >= 1 else (0.0, high)
+    middle = float(shifted[places(np.array([0.5]), possible if possible.any() else mass)][0])
+    even = places((np.arange(len(pairs)) + 0.5) / len(pairs), mass)
+    draws = zip(shifted[even].tolist(), beta[even // len(w)].tolist(), strict=True)
+    notices = _notices(misfit.min(), len(counts))
+    return Shifted(min(max(middle, low), high), (low, high), tuple(draws), notices)
 
 
-def usual_density(alpha: FloatArray) -> FloatArray:
-    """The density of α by the prior of `auto`, in which small values are likely."""
-    belief = prior_belief()
-    edges = belief.alpha_edges
-    heights = belief.mass.sum(1) / np.diff(edges)
-    return heights[(np.searchsorted(edges, alpha, "right") - 1).clip(0, len(heights) - 1)]
+def _density(alpha: FloatArray) -> FloatArray:
+    """How likely each α' is beforehand, up to a factor; 0 beyond 0 and 1."""
+    low, high = DEFAULT.small_alpha
+    small = DEFAULT.small / (np.maximum(alpha, low) * np.log(high / low))
+    density = 1 - DEFAULT.small + np.where(alpha < high, small, 0.0)
+    return np.where((alpha >= 0) & (alpha <= 1), density, 0.0)
 
 
-def shifted_prior(prior: Prior, training: Sketch, new: Sketch, sample: str | None = None) -> Prior:
+def pairs_of(prior: Prior, training: Sketch) -> tuple[tuple[float, float], ...]:
+    """Pairs of α and β of the training rows to shift from, see above."""
+    assumed = prior.assumed
+    if assumed is None or prior.n_verdicts:
+        _, shares, _ = shares_for(prior, training)
+        return shares.draws or ((shares.alpha, shares.beta),)
+    negatives = prior.labeled_class == "negative"
+    between = assumed.alpha_between
+    settings = Settings(
+        beta=None if isinstance(assumed.beta, tuple) else assumed.beta,
+        purity=assumed.purity,
+        alpha_between=(1 - between[1], 1 - between[0]) if negatives and between else between,
+        beta_between=assumed.beta_between,
+    )
+    sketch = labeled_class_on_top(training, prior.labeled_class)
+    belief, _, _ = believe(sketch, settings, Evidence.from_sketch(sketch, power=1.0))
+    draws = belief.draws(DRAWS)
+    return tuple((1 - alpha, 1 - beta) for alpha, beta in draws) if negatives else draws
+
+
+def shifted_prior(
+    prior: Prior,
+    training: Sketch,
+    new: Sketch,
+    sample: str | None = None,
+    notices: tuple[Notice, ...] = (),
+) -> Prior:
     """The prior of new rows, from that of the training rows and the scores of both."""
-    training, shares, _ = shares_for(prior, training)
-    cells = training.cell_index(new.scores)
+    training, _, _ = shares_for(prior, training)
     rows = np.zeros(len(training.edges))
-    np.add.at(rows, cells, new.unlabeled)
+    np.add.at(rows, training.cell_index(new.scores), new.unlabeled)
+    found = shifted_alpha(training, rows, pairs_of(prior, training))
     of_negatives = prior.labeled_class == "negative"
-    pairs = shares.draws or ((shares.alpha, shares.beta),)
-    density = np.ones_like if of_negatives else usual_density
-    found = shifted_alpha(training, rows, pairs, density)
     draws = tuple((alpha, 1 - beta if of_negatives else beta) for alpha, beta in found.draws)
     return Prior(
         method=METHOD,
@@ -125,7 +149,7 @@ def shifted_prior(prior: Prior, training: Sketch, new: Sketch, sample: str | Non
         auc_pu=prior.auc_pu,
         auc=prior.auc,
         sample=sample,
-        notices=found.notices,
+        notices=(*notices, *found.notices),
         draws=draws,
         shifted_from=msgspec.structs.replace(prior, curves=None, shifted_from=None),
     )
@@ -157,12 +181,12 @@ def _profile(counts: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray]
         (np.diag(p) - np.outer(p, p))[:-1, :-1] / n for p, n in zip(smooth.T, rows, strict=True)
     ]
     unlabeled, labeled, new = (counts / rows)[:-1].T
-    log_likelihood, misfit = np.empty(len(w)), np.empty(len(w))
-    for i, weight in enumerate(w):
-        covariance = (1 - weight) ** 2 * errors[0] + weight**2 * errors[1] + errors[2]
-        difference = new - weight * labeled - (1 - weight) * unlabeled
-        misfit[i] = difference @ np.linalg.solve(covariance, difference)
-        log_likelihood[i] = -(misfit[i] + np.linalg.slogdet(covariance)[1]) / 2
+    at = w[:, None, None]
+    covariance = (1 - at) ** 2 * errors[0] + at**2 * errors[1] + errors[2]
+    difference = new - w[:, None] * labeled - (1 - w)[:, None] * unlabeled
+    solved = np.linalg.solve(covariance, difference[..., None])[..., 0]
+    misfit = (difference * solved).sum(1)
+    log_likelihood = -(misfit + np.linalg.slogdet(covariance)[1]) / 2
     return log_likelihood, misfit
 
 

@@ -25,7 +25,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from .. import __version__
-from ..errors import InputError, MachineError, UsageError, from_os_error, option
+from ..errors import (
+    InputError,
+    MachineError,
+    PunoiseError,
+    UsageError,
+    from_os_error,
+    option,
+)
 from ..platforms import Spool
 from .notation import Marks
 
@@ -206,6 +213,8 @@ def usage_errors(name: str) -> Iterator[None]:
     """Turn errors about the name of a file into errors of usage or of the machine."""
     try:
         yield
+    except PunoiseError:
+        raise
     except FileNotFoundError:
         raise UsageError(f"{name}: no such file") from None
     except (OSError, ValueError) as error:  # the latter of a NUL in the name
@@ -288,6 +297,8 @@ def read_json(name: str) -> Any:
             if len(raw) > MAX_UNPACKED:
                 raise InputError(f"{name}: unpacks to more than {MAX_UNPACKED} bytes")
         return json.loads(raw)
+    except PunoiseError:
+        raise
     except (ValueError, RecursionError, OSError) as error:
         if (fault := from_os_error(name, error)) is not None:
             raise fault from error

@@ -27,6 +27,12 @@ class Form:
     index: Any = None  # of pandas
     numbered: bool = False  # rows without an index always have their places in pandas' index
 
+    def labels(self, rows: IntArray) -> Any:
+        """The index of rows of the caller's table, as far as it has one."""
+        import pandas as pd
+
+        return pd.Index(rows) if self.index is None else self.index.take(rows)
+
     def native(self, table: pa.Table, rows: IntArray | None = None, listed: bool = False) -> Any:
         """A table as a frame of the caller's library.
 
@@ -39,9 +45,10 @@ class Form:
         """
         if self.backend == "pandas":
             frame = _to_pandas(table)
-            if self.index is not None:
-                return frame.set_axis(self.index if rows is None else self.index.take(rows))
-            return frame if rows is None or not (listed or self.numbered) else frame.set_axis(rows)
+            if rows is None:
+                return frame if self.index is None else frame.set_axis(self.index)
+            named = self.index is not None or listed or self.numbered
+            return frame.set_axis(self.labels(rows)) if named else frame
         if listed and rows is not None and ROW not in table.column_names:
             table = table.add_column(0, ROW, pa.array(rows))
         if self.backend == "polars":
@@ -63,21 +70,28 @@ def _to_pandas(table: pa.Table) -> Any:
         raise UsageError(message) from error
 
 
-def to_arrow(name: str, value: Any, unused: Collection[str] = ()) -> tuple[pa.Table, Form]:
-    """A caller's table without its unused columns, and what it was made of."""
-    table, form = _converted(name, value, unused)
+def to_arrow(
+    name: str, value: Any, unused: Collection[str] = (), series: str = SCORE
+) -> tuple[pa.Table, Form]:
+    """A caller's table without its unused columns, and what it was made of.
+
+    The values of a series, which have no name to heed, become a column of the name `series`.
+    """
+    table, form = _converted(name, value, unused, series)
     for field in table.schema:
         if pa.types.is_nested(field.type):
             raise InputError(f"{name}: column {shown(field.name)} has {field.type} values; drop it")
     return table, form
 
 
-def _converted(name: str, value: Any, unused: Collection[str]) -> tuple[pa.Table, Form]:
+def _converted(
+    name: str, value: Any, unused: Collection[str], series: str
+) -> tuple[pa.Table, Form]:
     if isinstance(value, pa.Table):
         kept = [column for column in value.column_names if column not in unused]
         return _plain(value.select(kept)), Form("pyarrow")
     if isinstance(value, np.ndarray):
-        return _from_numpy(name, value), Form()
+        return _from_numpy(name, value, series), Form()
     import narwhals as nw
     from narwhals.exceptions import NarwhalsError
 
@@ -86,15 +100,14 @@ def _converted(name: str, value: Any, unused: Collection[str]) -> tuple[pa.Table
         frame = nw.from_native(value, allow_series=True)
     except (TypeError, NarwhalsError) as error:
         if isinstance(value, (list, tuple)):
-            return _converted(name, np.asarray(value), ())
+            return _converted(name, np.asarray(value), (), series)
         raise InputError(f"{name}: not {KINDS} ({error})") from error
     library = str(frame.implementation)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect(backend="polars" if library == "polars" else "pyarrow")
-    if isinstance(frame, nw.Series):
-        form = Form(library, nw.maybe_get_index(frame))
-        return pa.table({SCORE: _array(name, SCORE, frame)}), form
     form = Form(library, nw.maybe_get_index(frame))
+    if isinstance(frame, nw.Series):
+        return pa.table({series: _array(name, series, frame)}), form
     used = [column for column in frame.columns if column not in unused]
     return pa.table({column: _array(name, column, frame[column]) for column in used}), form
 
@@ -108,12 +121,12 @@ def _with_text_names(value: Any) -> Any:
     return value if names == list(columns) else value.set_axis(names, axis=1)
 
 
-def _from_numpy(name: str, value: np.ndarray[Any, Any]) -> pa.Table:
-    if value.ndim == 1:
-        return pa.table({SCORE: _numbers(name, value)})
-    if value.ndim != 2:
+def _from_numpy(name: str, value: np.ndarray[Any, Any], series: str) -> pa.Table:
+    if value.ndim not in (1, 2):
         raise InputError(f"{name}: an array of {value.ndim} dimensions; give rows and columns")
-    return pa.table({f"x{j}": _numbers(name, value[:, j]) for j in range(value.shape[1])})
+    columns = value.reshape(len(value), -1).T
+    names = [series] if len(columns) == 1 else [f"x{j}" for j in range(len(columns))]
+    return pa.table([_numbers(name, column) for column in columns], names=names)
 
 
 def _numbers(name: str, values: np.ndarray[Any, Any]) -> pa.Array:

@@ -77,9 +77,14 @@ class Chunk:
 
     def file_row(self, row: int) -> int:
         """The number of a row in its file, from 1."""
+        return int(self.places[row]) + 1
+
+    @property
+    def places(self) -> IntArray:
+        """The numbers of the rows in their file, from 0, shape (n,)."""
         if self.file_rows is not None:
-            return int(self.file_rows[row]) + 1
-        return self.first_file_row + row + 1
+            return self.file_rows
+        return self.first_file_row + np.arange(len(self.sets))
 
     def without_ignored(self) -> Chunk:
         """The rows that are not to be ignored."""
