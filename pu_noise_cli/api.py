@@ -630,7 +630,7 @@ def load(path: str | os.PathLike[str]) -> Model:
 
     A file of a command holds no alpha and beta: they are estimated by the default method.
     """
-    from . import pipeline
+    from . import pipeline, proteomics  # noqa: F401
     from .scale.engine import Engine
     from .score.model import load_model
     from .tables.files import read_bytes
@@ -774,7 +774,7 @@ def estimate(
     values = dict(locals())
     import tempfile
 
-    from . import pipeline
+    from . import pipeline, proteomics  # noqa: F401
     from .options import check_together, check_values, passed
     from .scale.engine import Engine
 

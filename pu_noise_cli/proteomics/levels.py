@@ -1,32 +1,50 @@
-"""PEPs and q-values of matches, peptides and proteins: their tables, and columns of POSTERIOR."""
+"""PEPs and q-values of matches, peptides and proteins: their tables, and how `run` finds them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError, option
+from ..errors import InputError, UsageError, option
+from ..notices import Notice
 from ..numerics import BoolArray, FloatArray
+from ..pipeline import DOMAINS, Inputs, RunSettings
 from ..posterior.calibration import Calibration, calibrate
 from ..posterior.table import Columns, WritePosteriors
 from ..prior.base import ESTIMATORS, Settings, Shares
 from ..prior.document import Prior, shares_for
 from ..prior.estimation import estimate_prior
+from ..score.scores import Tally
 from ..score.sketch import Sketch
+from ..tables.reading import Table
 from ..tables.rows import Chunk, Rows, as_text
 from ..tables.writing import write_atomically
-from .matches import COUNTING, REVERSED, Confidence, Matches, interpolated_posterior
-from .pin import PinRoles, is_pin
+from .matches import (
+    COUNTING,
+    PSMS,
+    REVERSED,
+    ROLLED_UP,
+    SPECTRUM,
+    Confidence,
+    Matches,
+    MatchTally,
+    check_decoys,
+    check_method,
+    interpolated_posterior,
+    match_keys,
+    without_consequences,
+)
+from .pin import PinRoles, is_pin, pin_roles, pin_sets, run_name
+from .report import search_page
 
-PSMS = "psms"
-ROLLED_UP = {"peptides": "peptide", "proteins": "protein"}  # levels with the keys of their matches
 PERCOLATOR_COLUMNS = ("PSMId", "score", "q-value", "posterior_error_prob", "peptide", "proteinIds")
 MATCH_COLUMNS = ("pep", "q_value")  # of POSTERIOR; null if a match is not the best of its spectrum
 
@@ -200,3 +218,55 @@ class WriteMatchPosteriors(WritePosteriors):
             own[name][places] = values[indices]
         own_arrays = {name: pa.array(values, from_pandas=True) for name, values in own.items()}
         return [own_arrays.get(name, array) for name, array in arrays.items()]
+
+
+# ---- Matches on the path of other rows
+
+
+class MatchDomain:
+    """What matches add to the path: see Domain."""
+
+    method = COUNTING
+    tally: Callable[[Rows], Tally] = MatchTally
+    write = staticmethod(write_levels)
+    page = staticmethod(search_page)
+    levels = staticmethod(roll_up)
+    calibrate = staticmethod(calibrate_matches)
+    check_best = staticmethod(check_decoys)
+
+    def open(self, inputs: Inputs, tables: Sequence[Table]) -> tuple[Inputs, dict[str, Any]]:
+        """The roles of columns in .pin files, and what matches compete for."""
+        sets = pin_sets(tables) if inputs.table is not None else None
+        inputs = replace(inputs, **pin_roles(inputs, tables))
+        keys = match_keys(inputs, tables)
+        return inputs, {"keys": keys, "set_names": sets, "file_key": run_name}
+
+    def check(self, settings: RunSettings) -> None:
+        """Stop where `run` cannot do with matches what is wanted."""
+        if settings.sharded:
+            raise UsageError(
+                f"{option('shards')} cannot be used with matches: those of one spectrum may fall "
+                "into different shards"
+            )
+        if settings.wanted.target_alpha is not None:
+            raise UsageError(
+                f"{option('target_alpha')} cannot be used with matches: PEPs are of these spectra"
+            )
+
+    def conclude(self, prior: Prior, method: str) -> Prior:
+        """The prior with a warning if its method does not count decoys."""
+        notices: tuple[Notice, ...] = (*prior.notices, *check_method(method))
+        return without_consequences(msgspec.structs.replace(prior, notices=notices))
+
+    def step(
+        self,
+        calibration: Calibration,
+        columns: Columns,
+        levels: Mapping[str, Confidence],
+        beside: Columns,
+    ) -> WritePosteriors:
+        """The step that writes POSTERIOR, with PEPs and q-values."""
+        return WriteMatchPosteriors.from_calibration(calibration, columns, levels[PSMS], beside)
+
+
+DOMAINS[SPECTRUM] = MatchDomain()
