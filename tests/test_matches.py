@@ -16,6 +16,8 @@ import pytest
 from report_samples import data_of, section
 from test_psms import pin_lines
 
+from pu_noise_cli.proteomics import levels
+
 
 def pin_table(spectra: int = 1500, seed: int = 1) -> pd.DataFrame:
     """The matches of a .pin file with numbers as such and proteins in one field."""
@@ -208,14 +210,27 @@ def test_matches_name_the_file_and_list_decoys(experiment, punoise, tmp_path):
     assert stated["levels"]["psms"]["decoys"] == len(decoys) - 1
 
 
+def test_tables_are_sorted_by_score_in_bounded_memory(experiment, punoise, tmp_path, monkeypatch):
+    outputs = []
+    for ranks in (levels.RANKS, 100):
+        monkeypatch.setattr(levels, "RANKS", ranks)
+        punoise("matches", *experiment, "--out-dir", tmp_path / str(ranks))
+        outputs.append({p.name: p.read_text() for p in (tmp_path / str(ranks)).glob("*.tsv")})
+    assert outputs[0] == outputs[1]
+    for text in outputs[0].values():
+        scores = [float(line.split("\t")[1]) for line in text.splitlines()[1:]]
+        assert len(scores) > 100
+        assert scores == sorted(scores, reverse=True)
+
+
 def test_the_report_of_matches_has_the_counts_of_the_files(experiment, punoise, tmp_path):
     said = punoise("matches", *experiment, "--out-dir", tmp_path / "out").err
     page = (tmp_path / "out/report.html").read_text()
     answer, runs = section(page, "answer"), section(page, "runs")
     document = json.loads((tmp_path / "out/matches.json").read_text())
     for name, shown in (("psms", "PSMs"), ("peptides", "peptides")):
-        q_value = pd.read_csv(tmp_path / f"out/{name}.tsv", sep="\t", usecols=["q-value"])
-        accepted = int((q_value["q-value"] <= 0.01).sum())
+        lines = (tmp_path / f"out/{name}.tsv").read_text().splitlines()[1:]
+        accepted = sum(float(line.split("\t")[2]) <= 0.01 for line in lines)
         assert accepted > 0
         assert f"{accepted:,} {shown} with a q-value of at most 0.01" in answer
         assert re.search(rf"{name} +{accepted:,} at 1%", said)

@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,7 +44,7 @@ from ..tables.writing import (
     write_text,
 )
 from .groups import Grouping, q_values_within, within_groups
-from .levels import count_decoys, level_table, shown_columns
+from .levels import count_decoys, level_tables, shown_columns
 from .matches import (
     BUFFER,
     PSMS,
@@ -283,15 +282,11 @@ class Experiment:
         return (Notice("few-decoys", message),)
 
     def write(self, folder: str, rows: Rows, shards: str) -> None:
-        """Write the tables of all levels, run by run, from the shards."""
+        """Write the tables of all levels from the shards of the runs."""
         import pyarrow.parquet as pq
 
         shown, names = file_names(rows), pa.array(self.groups, pa.string())
-        with ExitStack() as stack:
-            tables = {
-                level: stack.enter_context(level_table(folder, level, self._further(level)))
-                for level in self.levels
-            }
+        with level_tables(folder, self.levels, self._further) as add:
             for number, (shard, part) in enumerate(runs(rows).items()):
                 texts = pq.read_table(os.path.join(shards, shard))
                 files = pa.array([shown[source.name] for source in part.tables[0].shards])
@@ -302,8 +297,7 @@ class Experiment:
                     RUN_Q_VALUE: pa.array(self.run_q_value[start:end]),
                     "group": names.take(pa.array(self.group[start:end])),
                 }
-                for level, table in tables.items():
-                    table.write(self.levels[level], int(start), pa.table(columns))
+                add(int(start), pa.table(columns))
 
     def _further(self, level: str) -> list[str]:
         """The columns of a table that Percolator's has not."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
@@ -46,6 +47,8 @@ from .pin import PinRoles, is_pin, pin_roles, pin_sets, run_name
 from .report import search_page
 
 PERCOLATOR_COLUMNS = ("PSMId", "score", "q-value", "posterior_error_prob", "peptide", "proteinIds")
+RANKS = 200_000  # lines that are put in order at once, or more where ranges would be too many
+MAX_RANGES = 32
 MATCH_COLUMNS = ("pep", "q_value")  # of POSTERIOR; null if a match is not the best of its spectrum
 
 
@@ -111,11 +114,10 @@ def count_decoys(
 
 
 def write_levels(rows: Rows, levels: Mapping[str, Confidence], folder: str) -> None:
-    """Write the tables of each level, in the order of the rows."""
+    """Write the tables of each level by falling score."""
     shown = shown_columns(rows)
     wanted = [*rows.id_columns, *(column for column in shown.values() if column is not None)]
-    with ExitStack() as stack:
-        tables = {n: stack.enter_context(level_table(folder, n, ["file"])) for n in levels}
+    with level_tables(folder, levels, lambda _: ["file"]) as add:
         first_row = 0
         for chunk in rows.chunks(wanted):
             empty = pa.array([""] * chunk.batch.num_rows)
@@ -124,9 +126,7 @@ def write_levels(rows: Rows, levels: Mapping[str, Confidence], folder: str) -> N
                 for name, column in shown.items()
             }
             columns["file"] = pc.if_else(True, os.path.basename(chunk.file), empty)
-            texts = pa.table({"id": rows.ids(chunk), **columns})
-            for name, level in levels.items():
-                tables[name].write(level, first_row, texts)
+            add(first_row, pa.table({"id": rows.ids(chunk), **columns}))
             first_row += chunk.batch.num_rows
 
 
@@ -138,49 +138,87 @@ def shown_columns(rows: Rows) -> dict[str, str | None]:
     return {"peptide": columns.get("peptide"), "proteins": proteins}
 
 
-@dataclass(frozen=True)
 class LevelTable:
-    """Two files of one level: targets and decoys, in Percolator's columns and further ones."""
+    """Two files of one level: targets and decoys, in Percolator's columns and further ones.
 
-    targets: BinaryIO
-    decoys: BinaryIO
-    further: Sequence[str]
+    Matches come in the order of their rows, and are written by falling score: lines wait in
+    temporary files, each for a range of ranks, and are put in order one range at a time.
+    """
 
-    def write(self, level: Confidence, first_row: int, texts: pa.Table) -> None:
-        """Write the matches among consecutive rows, of which all have texts.
+    def __init__(self, level: Confidence, further: Sequence[str], folder: str) -> None:
+        self._level, self._further = level, further
+        decoy, n = level.matches.labeled, len(level.matches.row)
+        order = np.lexsort((-level.matches.score, decoy))  # targets first
+        self._rank = np.empty(n, np.int64)
+        self._rank[order] = np.arange(n)
+        self._targets = n - int(decoy.sum())
+        self._size = max(RANKS, -(-n // MAX_RANGES))
+        self._ranges = [
+            tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+            for _ in range(0, n, self._size)
+        ]
+
+    def add(self, first_row: int, texts: pa.Table) -> None:
+        """Add the matches among consecutive rows, of which all have texts.
 
         The further columns come before the proteins, which are separated by tabs.
         """
+        level = self._level
         places, indices = level.locate(first_row, texts.num_rows)
         texts = texts.take(pa.array(places))
+        ranks = self._rank[indices]
         numbers = (level.matches.score, level.q_value, level.pep)
-        further = [texts[name] for name in self.further]
         columns = [
+            pa.array(ranks),
             texts["id"],
             *(pa.array(values[indices]) for values in numbers),
             texts["peptide"],
-            *further,
+            *(texts[name] for name in self._further),
             texts["proteins"],
         ]
         lines = pc.binary_join_element_wise(*(pc.cast(c, pa.string()) for c in columns), "\t")
-        decoy = level.matches.labeled[indices]
-        for file, kind in ((self.targets, ~decoy), (self.decoys, decoy)):
-            for line in lines.filter(pa.array(kind)).to_pylist():
-                file.write(f"{line}\n".encode())
+        in_range = ranks // self._size
+        for number in np.unique(in_range):
+            mine = lines.filter(pa.array(in_range == number)).to_pylist()
+            self._ranges[number].writelines(f"{line}\n".encode() for line in mine)
+
+    def write(self, targets: BinaryIO, decoys: BinaryIO) -> None:
+        """Write all lines in order, and forget them."""
+        for number, file in enumerate(self._ranges):
+            file.seek(0)
+            start = number * self._size
+            lines = [b""] * self._size
+            for line in file:
+                rank, text = line.split(b"\t", 1)
+                lines[int(rank) - start] = text
+            border = max(self._targets - start, 0)
+            targets.writelines(lines[:border])
+            decoys.writelines(lines[border:])
+            file.close()
 
 
 @contextmanager
-def level_table(folder: str, level: str, further: Sequence[str]) -> Iterator[LevelTable]:
-    """The files of a level, LEVEL.tsv and decoys.LEVEL.tsv."""
+def level_tables(
+    folder: str, levels: Mapping[str, Confidence], further: Callable[[str], Sequence[str]]
+) -> Iterator[Callable[[int, pa.Table], None]]:
+    """The files of all levels, LEVEL.tsv and decoys.LEVEL.tsv; yields what adds rows to them."""
+    tables = {name: LevelTable(level, further(name), folder) for name, level in levels.items()}
+
+    def add(first_row: int, texts: pa.Table) -> None:
+        for table in tables.values():
+            table.add(first_row, texts)
+
+    yield add
     *columns, proteins = PERCOLATOR_COLUMNS
-    header = "\t".join([*columns, *further, proteins]) + "\n"
-    with (
-        write_atomically(f"{folder}/{level}.tsv") as targets,
-        write_atomically(f"{folder}/decoys.{level}.tsv") as decoys,
-    ):
-        for file in (targets, decoys):
-            file.write(header.encode())
-        yield LevelTable(targets, decoys, further)
+    for name, table in tables.items():
+        header = "\t".join([*columns, *further(name), proteins]) + "\n"
+        with (
+            write_atomically(f"{folder}/{name}.tsv") as targets,
+            write_atomically(f"{folder}/decoys.{name}.tsv") as decoys,
+        ):
+            for file in (targets, decoys):
+                file.write(header.encode())
+            table.write(targets, decoys)
 
 
 # ---- Columns of POSTERIOR
