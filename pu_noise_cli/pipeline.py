@@ -208,6 +208,10 @@ class Inputs:
     peptide_column: str | None = None
     protein_column: str | None = None
 
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.input_format, self.delimiter, self.decimal, self.sheet)
+
 
 def check_unlabeled(inputs: Inputs, alpha: float | None) -> None:
     """Stop if alpha would have to be estimated without unlabeled rows."""
@@ -233,9 +237,9 @@ def open_rows(inputs: Inputs) -> Rows:
         raise UsageError(f"no {missing} table: add {option(missing)}, or use {one_table}")
     if list(named.values()).count("-") > 1:
         raise UsageError("only one table can come from standard input")
-    layout = Layout(inputs.input_format, inputs.delimiter, inputs.decimal, inputs.sheet)
     tables = [
-        open_table(table, layout) if isinstance(table, str) else table for table in named.values()
+        open_table(table, inputs.layout) if isinstance(table, str) else table
+        for table in named.values()
     ]
     about_rows: dict[str, Any] = {}
     for domain in DOMAINS.values():

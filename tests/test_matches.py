@@ -210,6 +210,21 @@ def test_matches_name_the_file_and_list_decoys(experiment, punoise, tmp_path):
     assert stated["levels"]["psms"]["decoys"] == len(decoys) - 1
 
 
+def test_text_tables_of_matches_give_the_results_of_a_pin_file(punoise, tmp_path):
+    lines = pin_lines()
+    write_pin(tmp_path / "a.pin", lines)
+    punoise("matches", tmp_path / "a.pin", "--out-dir", tmp_path / "pin")
+    table = pin_table()
+    table["decoy"] = (table.pop("Label") == -1).astype(int)
+    table.drop(columns=["CalcMass", "Proteins"]).to_csv(tmp_path / "a.tsv", sep="\t", index=False)
+    given = ["--label-column", "decoy", "--id-column", "SpecId", "--group-column", "ScanNr"]
+    given += ["--spectrum-columns", "ScanNr,ExpMass", "--peptide-column", "Peptide"]
+    punoise("matches", tmp_path / "a.tsv", *given, "--out-dir", tmp_path / "tsv")
+    both = [(tmp_path / kind / "psms.tsv").read_text().splitlines() for kind in ("pin", "tsv")]
+    first, second = ([line.split("\t")[:5] for line in lines] for lines in both)
+    assert first == second
+
+
 def test_tables_are_sorted_by_score_in_bounded_memory(experiment, punoise, tmp_path, monkeypatch):
     outputs = []
     for ranks in (levels.RANKS, 100):

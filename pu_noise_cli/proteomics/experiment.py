@@ -403,7 +403,7 @@ class MatchResult:
 
 def open_runs(settings: MatchSettings) -> tuple[Rows, StoredModel | None]:
     """The matches of all runs, and the model if one is given."""
-    table = open_tables(settings.runs, settings.inputs.input_format, run_name)
+    table = open_tables(settings.runs, settings.inputs.layout, run_name)
     inputs = replace(settings.inputs, table=table, by=None, labeled_are="negatives")
     stored = None
     if settings.model is not None:
