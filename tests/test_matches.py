@@ -273,6 +273,9 @@ def test_a_stored_model_scores_a_new_file_in_one_command(experiment, punoise, tm
     accepted = dict(map(tuple, stated["levels"]["psms"]["accepted"]))[0.01]
     assert 250 < accepted < 400  # 350 are correct
     assert not (tmp_path / "new" / "model.punoise").exists()
+    assert not stated["warnings"]
+    again = punoise("matches", *model, old, "--out-dir", tmp_path / "again").err
+    assert "[training-rows-scored]" in again
 
 
 def test_groups_have_q_values_of_their_own(experiment, punoise, tmp_path):

@@ -24,6 +24,7 @@ from ..errors import InputError, UsageError, option
 from ..notices import Notice
 from ..numerics import FloatArray, IntArray
 from ..pipeline import Inputs, ScoreSettings, open_rows, provenance, train, write_model
+from ..prior.checks import training_rows
 from ..scale.engine import Engine, Job, RowsDone, ahead
 from ..score.model import HonestScorer, ScoreModel, StoredModel, load_model
 from ..score.scores import WriteScores
@@ -448,6 +449,8 @@ def run_matches(settings: MatchSettings, engine: Engine, out_dir: str) -> MatchR
             scorer = stored.model
         experiment = score_runs(rows, scorer, engine, shards, grouping)
         notices = experiment.notices(trained)
+        if stored is not None:
+            notices += training_rows(stored.model.count_seen(rows))
         summary = summarize(experiment, rows, notices)
         with engine.timed("write"):
             experiment.write(folder, rows, shards)
