@@ -225,6 +225,19 @@ def test_text_tables_of_matches_give_the_results_of_a_pin_file(punoise, tmp_path
     assert first == second
 
 
+def test_kept_columns_are_in_all_tables(experiment, punoise, tmp_path):
+    given = ["--keep-columns", "xcorr", "--out-dir", tmp_path / "out"]
+    punoise("matches", *experiment, *given)
+    for name in ("psms", "decoys.peptides"):
+        header, first, *_ = (tmp_path / f"out/{name}.tsv").read_text().splitlines()
+        place = header.split("\t").index("xcorr")
+        source = next(p for p in experiment if p.name in first.split("\t"))
+        (line,) = (x for x in source.read_text().splitlines() if x.startswith(first.split("\t")[0]))
+        column = source.read_text().split("\n", 1)[0].split("\t").index("xcorr")
+        assert first.split("\t")[place] == line.split("\t")[column]
+    punoise("matches", *experiment, *given[:1], "peptide", *given[2:], expect=2)
+
+
 def test_tables_are_sorted_by_score_in_bounded_memory(experiment, punoise, tmp_path, monkeypatch):
     outputs = []
     for ranks in (levels.RANKS, 100):

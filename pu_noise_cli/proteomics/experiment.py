@@ -45,7 +45,7 @@ from ..tables.writing import (
     write_text,
 )
 from .groups import Grouping, q_values_within, within_groups
-from .levels import count_decoys, level_tables, shown_columns
+from .levels import PERCOLATOR_COLUMNS, count_decoys, level_tables, shown_columns
 from .matches import (
     BUFFER,
     PSMS,
@@ -61,6 +61,8 @@ from .pin import run_name
 from .report import Histogram, LevelCounts, MatchesDocument, PartCounts, search_page
 
 RUN_Q_VALUE = "run_q-value"
+OWN_COLUMNS = ("file", RUN_Q_VALUE, "group", "id", "proteins")
+KEPT = "kept."  # before the names of kept columns in shards
 ACCEPTED = 0.01
 RATES = (0.001, 0.002, 0.005, ACCEPTED, 0.02, 0.05, 0.1)  # at which targets are counted
 HISTOGRAM_BINS = 50
@@ -113,11 +115,12 @@ class WriteRuns:
 
     scorer: HonestScorer | ScoreModel
     grouping: Grouping | None = None
+    kept: tuple[str, ...] = ()  # columns that the tables show, too
 
     def digest(self, rows: Rows) -> str:
         """A digest of everything that a shard depends on but the values of the rows."""
         by = None if self.grouping is None else (self.grouping.by, self.grouping.columns)
-        text = json.dumps([__version__, WriteScores(self.scorer).digest(rows), by])
+        text = json.dumps([__version__, WriteScores(self.scorer).digest(rows), by, self.kept])
         return hashlib.sha256(text.encode()).hexdigest()
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> tuple[Run, ...]:
@@ -130,7 +133,7 @@ class WriteRuns:
         else:
             columns = [*rows.features, *rows.carried, *rows.key_columns]
             scored = ahead(self.scorer.score, rows.chunks(columns), threads)
-        best = _BestOfRun(rows, self.grouping)
+        best = _BestOfRun(rows, self.grouping, self.kept)
         for chunk, scores in scored:
             if not np.isfinite(scores).all():
                 row = chunk.file_row(int((~np.isfinite(scores)).argmax()))
@@ -152,10 +155,10 @@ class WriteRuns:
 class _BestOfRun:
     """Collects the best match of each spectrum, with what the tables show of it."""
 
-    def __init__(self, rows: Rows, grouping: Grouping | None) -> None:
+    def __init__(self, rows: Rows, grouping: Grouping | None, kept: Sequence[str]) -> None:
         self._source, self._grouping, self.rows = rows, grouping, 0
         self._files = [shard.name for shard in rows.tables[0].shards]
-        self._shown = shown_columns(rows)
+        self._shown = {**shown_columns(rows), **{f"{KEPT}{name}": name for name in kept}}
         self._parts: list[pa.Table] = []
         self._size = BUFFER
 
@@ -287,13 +290,15 @@ class Experiment:
         import pyarrow.parquet as pq
 
         shown, names = file_names(rows), pa.array(self.groups, pa.string())
-        with level_tables(folder, self.levels, self._further) as add:
+        further = {level: [*self._further(level), *rows.kept] for level in self.levels}
+        with level_tables(folder, self.levels, further) as add:
             for number, (shard, part) in enumerate(runs(rows).items()):
                 texts = pq.read_table(os.path.join(shards, shard))
                 files = pa.array([shown[source.name] for source in part.tables[0].shards])
                 start, end = self.starts[number : number + 2]
                 columns: dict[str, Any] = {
                     **{name: texts[name] for name in ("id", "peptide", "proteins")},
+                    **{name: texts[f"{KEPT}{name}"] for name in rows.kept},
                     "file": files.take(texts["file"]),
                     RUN_Q_VALUE: pa.array(self.run_q_value[start:end]),
                     "group": names.take(pa.array(self.group[start:end])),
@@ -317,12 +322,13 @@ def score_runs(
     proteins = shown_columns(rows)["proteins"]
     more = () if grouping is None else grouping.columns
     kept = [*rows.kept, *more, *(() if proteins is None else (proteins,))]
+    step = WriteRuns(scorer, grouping, rows.kept)
     rows = replace(rows, kept=tuple(dict.fromkeys(kept)))
     if isinstance(scorer, HonestScorer):  # which knows its rows by their number
         for shard, file in zip(rows.tables[0].shards, scorer.files[0], strict=True):
             shard.set_num_rows(file.rows)
     parts = runs(rows)
-    found = engine.write_parts(WriteRuns(scorer, grouping), rows, parts, "score", shards)
+    found = engine.write_parts(step, rows, parts, "score", shards)
     kinds = {
         part.tables[0].shards[0].name: {*np.unique(run.matches.labeled).tolist()}
         for part, run in zip(parts.values(), found, strict=True)
@@ -414,6 +420,8 @@ def open_runs(settings: MatchSettings) -> tuple[Rows, StoredModel | None]:
         features = tuple(column.name for column in stored.model.encoding.columns)
         inputs = replace(inputs, features=features)
     rows = open_rows(inputs)
+    if clash := sorted({*rows.kept} & {*PERCOLATOR_COLUMNS, *OWN_COLUMNS}):
+        raise UsageError(f"{option('keep_columns')}: psms.tsv has a column {clash[0]!r} already")
     if not rows.keys:
         columns = f"{option('label_column')} and {option('spectrum_columns')}"
         raise UsageError(f"{table.name}: is not a .pin file; {columns} say what its columns are")

@@ -117,7 +117,7 @@ def write_levels(rows: Rows, levels: Mapping[str, Confidence], folder: str) -> N
     """Write the tables of each level by falling score."""
     shown = shown_columns(rows)
     wanted = [*rows.id_columns, *(column for column in shown.values() if column is not None)]
-    with level_tables(folder, levels, lambda _: ["file"]) as add:
+    with level_tables(folder, levels, {name: ["file"] for name in levels}) as add:
         first_row = 0
         for chunk in rows.chunks(wanted):
             empty = pa.array([""] * chunk.batch.num_rows)
@@ -199,10 +199,10 @@ class LevelTable:
 
 @contextmanager
 def level_tables(
-    folder: str, levels: Mapping[str, Confidence], further: Callable[[str], Sequence[str]]
+    folder: str, levels: Mapping[str, Confidence], further: Mapping[str, Sequence[str]]
 ) -> Iterator[Callable[[int, pa.Table], None]]:
     """The files of all levels, LEVEL.tsv and decoys.LEVEL.tsv; yields what adds rows to them."""
-    tables = {name: LevelTable(level, further(name), folder) for name, level in levels.items()}
+    tables = {name: LevelTable(level, further[name], folder) for name, level in levels.items()}
 
     def add(first_row: int, texts: pa.Table) -> None:
         for table in tables.values():
@@ -211,7 +211,7 @@ def level_tables(
     yield add
     *columns, proteins = PERCOLATOR_COLUMNS
     for name, table in tables.items():
-        header = "\t".join([*columns, *further(name), proteins]) + "\n"
+        header = "\t".join([*columns, *further[name], proteins]) + "\n"
         with (
             write_atomically(f"{folder}/{name}.tsv") as targets,
             write_atomically(f"{folder}/decoys.{name}.tsv") as decoys,
