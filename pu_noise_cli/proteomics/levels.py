@@ -149,7 +149,7 @@ class LevelTable:
         self._level, self._further = level, further
         decoy, n = level.matches.labeled, len(level.matches.row)
         order = np.lexsort((-level.matches.score, decoy))  # targets first
-        self._rank = np.empty(n, np.int64)
+        self._rank = np.empty(n, np.uint32)
         self._rank[order] = np.arange(n)
         self._targets = n - int(decoy.sum())
         self._size = max(RANKS, -(-n // MAX_RANGES))
