@@ -62,6 +62,7 @@ from .report import Histogram, LevelCounts, MatchesDocument, PartCounts, search_
 
 RUN_Q_VALUE = "run_q-value"
 OWN_COLUMNS = ("file", RUN_Q_VALUE, "group", "id", "proteins")
+AT_ONCE = 1 << 16  # matches that are written at once
 KEPT = "kept."  # before the names of kept columns in shards
 ACCEPTED = 0.01
 RATES = (0.001, 0.002, 0.005, ACCEPTED, 0.02, 0.05, 0.1)  # at which targets are counted
@@ -293,17 +294,19 @@ class Experiment:
         further = {level: [*self._further(level), *rows.kept] for level in self.levels}
         with level_tables(folder, self.levels, further) as add:
             for number, (shard, part) in enumerate(runs(rows).items()):
-                texts = pq.read_table(os.path.join(shards, shard))
                 files = pa.array([shown[source.name] for source in part.tables[0].shards])
-                start, end = self.starts[number : number + 2]
-                columns: dict[str, Any] = {
-                    **{name: texts[name] for name in ("id", "peptide", "proteins")},
-                    **{name: texts[f"{KEPT}{name}"] for name in rows.kept},
-                    "file": files.take(texts["file"]),
-                    RUN_Q_VALUE: pa.array(self.run_q_value[start:end]),
-                    "group": names.take(pa.array(self.group[start:end])),
-                }
-                add(int(start), pa.table(columns))
+                start = int(self.starts[number])
+                for texts in pq.ParquetFile(os.path.join(shards, shard)).iter_batches(AT_ONCE):
+                    end = start + texts.num_rows
+                    columns: dict[str, Any] = {
+                        **{name: texts[name] for name in ("id", "peptide", "proteins")},
+                        **{name: texts[f"{KEPT}{name}"] for name in rows.kept},
+                        "file": files.take(texts["file"]),
+                        RUN_Q_VALUE: pa.array(self.run_q_value[start:end]),
+                        "group": names.take(pa.array(self.group[start:end])),
+                    }
+                    add(start, pa.table(columns))
+                    start = end
 
     def _further(self, level: str) -> list[str]:
         """The columns of a table that Percolator's has not."""
