@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,44 +132,71 @@ def isotonic(values: FloatArray, weights: NDArray[np.number]) -> tuple[FloatArra
 
 # ---- Penalized splines (Eilers and Marx 1996)
 
-SPLINE_BINS = 300  # of equal numbers of rows
+SPLINE_BINS = 200  # of equal numbers of rows
 SPLINE_PIECES = 30  # of equal length
-Spline = tuple[float, FloatArray]  # a penalty on second differences, and the coefficients
-PENALTIES = 10.0 ** np.arange(4, -3.5, -0.5)  # from a nearly straight line on
-NEWTON_STEPS = 30
+PENALTIES = 10.0 ** np.arange(6, -3, -1)  # on second differences: from a nearly straight line on
+NEWTON_STEPS = 40
 MAX_LOGIT = 30.0
-RIDGE = 1e-8  # determines the coefficients of pieces without rows
+RIDGE = 1e-6  # determines the coefficients of pieces without rows
+SCALES: dict[str, Callable[[float], float]] = {  # of ranks between 0 and 1
+    "normal": NormalDist().inv_cdf,
+    "logarithm": math.log,  # does not stretch the upper end, so that p may level off there
+}
+
+
+class Spline(NamedTuple):
+    """A penalized spline over ranks."""
+
+    scale: str
+    penalty: float
+    theta: FloatArray  # its coefficients
 
 
 def smooth_logit(
-    successes: IntArray, rows: IntArray, start: Spline | None = None
-) -> tuple[FloatArray, Spline]:
-    """The logit of the fraction of successes as a smooth function of the rank.
+    successes: IntArray,
+    rows: IntArray,
+    odds_range: tuple[float, float],
+    start: Sequence[Spline] = (),
+) -> tuple[FloatArray, list[Spline]]:
+    """The logit of p as a smooth, non-decreasing function of the rank.
 
-    The function is a penalized spline over the normal quantile of the rank, so that only the order
-    of the cells matters. Cells without rows interpolate their neighbors.
+    The odds of success rise from the one end of a range where p is 0 to the other where p is 1, in
+    proportion to p. The logit of p is a penalized spline over a scale of the rank, so that only the
+    order of the cells matters. Scales and penalties are averaged over by their evidence: no single
+    one suits all rows. Cells without rows interpolate their neighbors.
 
     Parameters
     ----------
     successes, rows : shape (cells,)
-    start : Spline, optional
-        The spline of similar rows, whose penalty is used; AIC chooses the penalty by default.
+    odds_range
+        The odds of success where p is 0, and where it is 1.
+    start : Sequence[Spline]
+        The splines of similar rows, whose scales and penalties are used.
 
     Returns
     -------
     logit : shape (cells,)
-    spline : Spline
+    splines : list[Spline]
+        The one with most evidence for each scale.
     """
     occupied = rows > 0
     starts = bin_starts(relative_mid_ranks(rows[occupied]) * SPLINE_BINS)
     n = np.add.reduceat(rows[occupied], starts).astype(np.float64)
     y = np.add.reduceat(successes[occupied], starts).astype(np.float64)
     ranks = relative_mid_ranks(n)
-    quantiles = np.array([NormalDist().inv_cdf(rank) for rank in ranks])
-    basis = _spline_basis(quantiles)
-    spline = _fit_spline(basis, y, n, start)
-    fitted = (basis @ spline[1]).clip(-MAX_LOGIT, MAX_LOGIT)
-    return np.interp(relative_mid_ranks(rows), ranks, fitted), spline
+    found: list[tuple[float, FloatArray, Spline]] = []
+    splines = []
+    by_scale = {spline.scale: spline for spline in start}
+    for scale in by_scale or SCALES:
+        basis = _spline_basis(np.array([SCALES[scale](rank) for rank in ranks]))
+        of_scale = [*_fit_splines(basis, y, n, odds_range, scale, by_scale.get(scale))]
+        splines.append(max(of_scale, key=lambda one: one[0])[2])
+        found += of_scale
+    evidence = np.array([one[0] for one in found])
+    weight = np.exp(evidence - evidence.max())
+    p = np.average([one[1] for one in found], axis=0, weights=weight)
+    monotone = logit(isotonic(p, n)[0].clip(*expit(np.array([-MAX_LOGIT, MAX_LOGIT]))))
+    return np.interp(relative_mid_ranks(rows), ranks, monotone), splines
 
 
 def _spline_basis(x: FloatArray) -> FloatArray:
@@ -183,33 +212,41 @@ def _spline_basis(x: FloatArray) -> FloatArray:
     return basis
 
 
-def _fit_spline(basis: FloatArray, y: FloatArray, n: FloatArray, start: Spline | None) -> Spline:
-    """The spline with the penalty of lowest AIC, or with that of the one to start from."""
+def _fit_splines(
+    basis: FloatArray,
+    y: FloatArray,
+    n: FloatArray,
+    odds_range: tuple[float, float],
+    scale: str,
+    start: Spline | None,
+) -> Iterator[tuple[float, FloatArray, Spline]]:
+    """The spline of each penalty, or of one, after its evidence (Laplace's approximation) and p."""
+    low, high = odds_range
     differences = np.diff(np.eye(basis.shape[1]), 2, axis=0)
-    mean = (y.sum() + 0.5) / (n.sum() + 1)
-    theta = np.full(basis.shape[1], np.log(mean / (1 - mean)))
-    penalties = PENALTIES
-    if start is not None:
-        penalties, theta = np.array([start[0]]), start[1]
-    best, lowest_aic = (float(penalties[0]), theta), np.inf
+    roughness = differences.T @ differences
+    theta = np.zeros(basis.shape[1]) if start is None else start.theta
 
-    def fitted(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Probabilities, shape (points,), and the Fisher information on the coefficients."""
-        p = 1 / (1 + np.exp(-(basis @ theta).clip(-MAX_LOGIT, MAX_LOGIT)))
-        return p, (basis.T * (n * p * (1 - p))) @ basis
+    def fitted(theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """p, the fraction of successes and its slope by the logit of p, all of shape (points,)."""
+        p = expit((basis @ theta).clip(-MAX_LOGIT, MAX_LOGIT))
+        odds = low + (high - low) * p
+        slope = (high - low) * p * (1 - p) / (1 + odds) ** 2
+        return p, (odds / (1 + odds)).clip(1e-12, 1 - 1e-12), slope
 
-    for penalty in penalties:
-        roughness = penalty * differences.T @ differences + RIDGE * np.eye(len(theta))
+    for penalty in PENALTIES.tolist() if start is None else (start.penalty,):
+        curb = penalty * roughness + RIDGE * np.eye(len(theta))
         for _ in range(NEWTON_STEPS):
-            p, information = fitted(theta)
-            before = theta
-            slope = basis.T @ (y - n * p) - roughness @ theta
-            theta = theta + np.linalg.solve(information + roughness, slope).clip(-2, 2)
-            if np.abs(theta - before).max() < 1e-6:
+            _, fraction, slope = fitted(theta)
+            weight = slope / (fraction * (1 - fraction))
+            information = (basis.T * (n * slope * weight)) @ basis + curb
+            gradient = basis.T @ ((y - n * fraction) * weight) - curb @ theta
+            step = np.linalg.solve(information, gradient).clip(-1, 1)
+            theta = theta + step
+            if np.abs(step).max() < 1e-5:
                 break
-        p, information = fitted(theta)
-        deviance = -2 * (y @ np.log(p) + (n - y) @ np.log1p(-p))
-        freedom = np.trace(np.linalg.solve(information + roughness, information))
-        if deviance + 2 * freedom < lowest_aic:
-            best, lowest_aic = (float(penalty), theta), deviance + 2 * freedom
-    return best
+        p, fraction, _ = fitted(theta)
+        evidence = y @ np.log(fraction) + (n - y) @ np.log1p(-fraction)
+        evidence -= penalty * theta @ roughness @ theta / 2
+        evidence += len(differences) * math.log(penalty) / 2
+        evidence -= np.linalg.slogdet(information)[1] / 2
+        yield float(evidence), p, Spline(scale, penalty, theta)

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -41,7 +40,7 @@ from .posterior.candidates import ListedRows
 from .posterior.groups import GroupPosteriors, Groups, WriteGroupPosteriors, check_by
 from .posterior.groups import estimate_groups as pool_groups
 from .posterior.table import Columns, WritePosteriors, bound_columns, posterior_columns
-from .prior.base import ESTIMATORS, Settings
+from .prior.base import ESTIMATORS, Settings, Shares
 from .prior.checks import training_rows
 from .prior.document import Prior, parse_prior, shares_for, stated
 from .prior.estimation import (
@@ -53,27 +52,12 @@ from .prior.estimation import (
 )
 from .prior.multivariate import feature_samples
 from .prior.shift import shifted_prior
-from .proteomics.experiment import Experiment, MatchesDocument, score_runs, summarize
-from .proteomics.groups import Grouping
-from .proteomics.levels import PSMS, WriteMatchPosteriors, calibrate_matches, roll_up, write_levels
-from .proteomics.matches import (
-    COUNTING,
-    Confidence,
-    Matches,
-    MatchTally,
-    check_decoys,
-    check_method,
-    match_keys,
-    without_consequences,
-)
-from .proteomics.pin import pin_roles, pin_sets, run_name
 from .report.content import WORDING, sample_page
 from .report.page import Page
-from .report.search import search_page
 from .scale.engine import Engine, check_sharded_target
 from .score.classifiers import CLASSIFIERS
 from .score.contributions import Contribution, write_columns
-from .score.model import HonestScorer, ScoreModel, StoredModel, load_model, save_model
+from .score.model import HonestScorer, StoredModel, save_model
 from .score.overlap import NO_OVERLAP, find_overlap
 from .score.scores import (
     RowTally,
@@ -90,8 +74,8 @@ from .score.training import ScoreSettings as ScoreSettings
 from .score.training import Trained, survey_step
 from .score.training import train as train_model
 from .tables.dialect import Layout
-from .tables.files import document, read_bytes
-from .tables.reading import READERS, Table, open_table, open_tables
+from .tables.files import document
+from .tables.reading import READERS, Table, open_table
 from .tables.rows import IGNORED, LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
 from .tables.spool import copy_text, is_text
 from .tables.writing import (
@@ -127,6 +111,72 @@ def registered(kind: str) -> Collection[str]:
     return registries[kind]
 
 
+# ---- Domains
+
+
+class Domain(Protocol):
+    """What a field of science adds to the path: rows compete for a key, and only the best counts.
+
+    A room above implements it and registers itself; nothing here knows which rooms there are.
+    """
+
+    method: str  # estimates alpha unless the user names another
+    tally: Callable[[Rows], Tally]  # keeps the best row of each key
+
+    def open(self, inputs: Inputs, tables: Sequence[Table]) -> tuple[Inputs, dict[str, Any]]:
+        """The roles of the columns in its own formats, and further arguments of Rows."""
+
+    def check(self, settings: RunSettings) -> None:
+        """Stop where `run` cannot do what is wanted."""
+
+    def check_best(self, best: Any, discriminating: Sequence[str]) -> tuple[Notice, ...]:
+        """Warnings about the best rows; some features may explain them."""
+
+    def conclude(self, prior: Prior, method: str) -> Prior:
+        """The prior with warnings of its own."""
+
+    def calibrate(self, prior: Prior, sketch: Sketch, shares: Shares) -> Calibration:
+        """The calibration of the best rows."""
+
+    def levels(
+        self, best: Any, calibration: Calibration, prior: Prior, settings: Settings | None
+    ) -> Mapping[str, Any]:
+        """What else the best rows are evidence of, by name; each counts what it accepts."""
+
+    def step(
+        self,
+        calibration: Calibration,
+        columns: Columns,
+        levels: Mapping[str, Any],
+        beside: Columns,
+    ) -> WritePosteriors:
+        """The step that writes POSTERIOR."""
+
+    def write(self, rows: Rows, levels: Mapping[str, Any], folder: str) -> None:
+        """Write the tables of the levels."""
+
+    def page(
+        self,
+        levels: Mapping[str, Any],
+        *,
+        prior: Prior,
+        notices: Sequence[Notice],
+        listed: ListedRows,
+        contributions: Sequence[Contribution],
+        provenance: Provenance | None,
+        sources: Sequence[InputFile],
+    ) -> Page:
+        """The report of a run."""
+
+
+DOMAINS: dict[str, Domain] = {}  # by the key that rows compete for, which is their first
+
+
+def domain_of(rows: Rows) -> Domain | None:
+    """The domain whose key rows compete for, if they do."""
+    return DOMAINS[rows.keys[0][0]] if rows.keys else None
+
+
 # ---- Tables to rows
 
 
@@ -159,6 +209,10 @@ class Inputs:
     peptide_column: str | None = None
     protein_column: str | None = None
 
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.input_format, self.delimiter, self.decimal, self.sheet)
+
 
 def check_unlabeled(inputs: Inputs, alpha: float | None) -> None:
     """Stop if alpha would have to be estimated without unlabeled rows."""
@@ -173,7 +227,7 @@ def check_unlabeled(inputs: Inputs, alpha: float | None) -> None:
 
 
 def open_rows(inputs: Inputs) -> Rows:
-    """Open the tables and match their columns by name; a .pin file knows its own columns."""
+    """Open the tables and match their columns by name; formats of a domain know their columns."""
     by_set = {LABELED: inputs.labeled, NEGATIVE: inputs.negatives, UNLABELED: inputs.unlabeled}
     named = {code: table for code, table in by_set.items() if table is not None}
     if inputs.table is not None:
@@ -184,11 +238,14 @@ def open_rows(inputs: Inputs) -> Rows:
         raise UsageError(f"no {missing} table: add {option(missing)}, or use {one_table}")
     if list(named.values()).count("-") > 1:
         raise UsageError("only one table can come from standard input")
-    layout = Layout(inputs.input_format, inputs.delimiter, inputs.decimal, inputs.sheet)
     tables = [
-        open_table(table, layout) if isinstance(table, str) else table for table in named.values()
+        open_table(table, inputs.layout) if isinstance(table, str) else table
+        for table in named.values()
     ]
-    inputs = replace(inputs, **pin_roles(inputs, tables))
+    about_rows: dict[str, Any] = {}
+    for domain in DOMAINS.values():
+        inputs, found = domain.open(inputs, tables)
+        about_rows |= found
     if inputs.table is not None and inputs.label_column is None:
         raise UsageError(
             f"{option('table')} needs {option('label_column')} (or, if it is a .pin file of "
@@ -204,11 +261,9 @@ def open_rows(inputs: Inputs) -> Rows:
         label_column=inputs.label_column,
         label_values=label_values(inputs),
         keep=(*inputs.keep_columns, *(() if inputs.by is None else (inputs.by,))),
-        keys=match_keys(inputs, tables),
-        set_names=pin_sets(tables) if inputs.table is not None else None,
         labeled_class="negative" if inputs.labeled_are == "negatives" else "positive",
-        file_key=run_name,
         wanted_by="features" if inputs.score_column is None else "score_column",
+        **about_rows,
     )
     if inputs.by is not None:
         check_by(rows, inputs.by)
@@ -237,10 +292,11 @@ def label_values(inputs: Inputs) -> list[tuple[str, int]]:
 class ScoredRows:
     """Rows with honest scores, and what the scores say together."""
 
-    sketch: Sketch  # of the rows that count: all, or of matches the best of each spectrum
+    sketch: Sketch  # of the rows that count: all, or the best of those that compete
     rows: Rows | None = None  # none if there is only a sketch; without scores, the scorer has them
     scores: Rows | None = None  # the same rows in a SCORES file
-    matches: Matches | None = None
+    domain: Domain | None = None  # of rows that compete
+    best: Any = None  # of them, as the domain keeps them
     notices: tuple[Notice, ...] = ()
     trained: Trained | None = None
     scorer: HonestScorer | None = None
@@ -286,13 +342,14 @@ def score_rows(
     check_sizes(rows.set_names, tally.sketch.counts.sum(0), tally.sketch.missing, rows.named_sets)
     if model_out is not None:
         write_model(StoredModel(trained.model, tally.sketch), model_out)
-    notices, matches = trained.notices, getattr(tally, "matches", None)
-    if matches is not None:
-        notices = (*notices, *check_decoys(matches, trained.discriminating))
+    notices, domain = trained.notices, domain_of(rows)
+    if domain is not None:
+        notices = (*notices, *domain.check_best(tally.best, trained.discriminating))
     return ScoredRows(
         tally.sketch,
         rows,
-        matches=matches,
+        domain=domain,
+        best=tally.best,
         notices=notices,
         trained=trained,
         scorer=trained.scorer,
@@ -309,7 +366,8 @@ def write_model(model: StoredModel, out: str) -> None:
 
 def _tally(rows: Rows) -> Callable[[Rows], Tally]:
     """What sums up scored rows: of rows that compete for a key, only the best counts."""
-    return MatchTally if rows.keys else RowTally
+    domain = domain_of(rows)
+    return RowTally if domain is None else domain.tally
 
 
 def read_scores(rows: Rows, engine: Engine, labeled_are: str | None = None) -> ScoredRows:
@@ -317,8 +375,10 @@ def read_scores(rows: Rows, engine: Engine, labeled_are: str | None = None) -> S
     tally = engine.gather(TallyScores(_tally(rows)), rows, "sketch")
     check_sizes(rows.tables[0].name, tally.sketch.counts.sum(0), tally.sketch.missing)
     sketch = with_labels(tally.sketch, labeled_are)
-    matches, negated = getattr(tally, "matches", None), are_negated(rows)
-    return ScoredRows(sketch, rows, rows, matches, column_notices(rows), negated=negated)
+    negated, notices = are_negated(rows), column_notices(rows)
+    return ScoredRows(
+        sketch, rows, rows, domain_of(rows), tally.best, notices=notices, negated=negated
+    )
 
 
 def stored_scores(stored: StoredModel, labeled_are: str | None = None) -> ScoredRows:
@@ -372,23 +432,22 @@ def estimate(
     if settings.alpha is not None:
         prior = checked_prior(settings.alpha, settings.beta, sketch.labeled_class)
         return stated_prior(sketch, prior, seed=seed, learned=learned, **about)
-    decoys = scored.matches is not None
-    method, fixed = _method_settings(settings, decoys, sketch.labeled_class)
-    if decoys:
-        about["notices"] += check_method(method)
+    domain = scored.domain
+    method, fixed = _method_settings(settings, domain, sketch.labeled_class)
     if verdicts and method not in (DEFAULT_METHOD, "all"):
         raise UsageError(f"{option('verdicts')} needs {option('method')} auto or all")
     samples = None
     if scored.trained is not None and needs_features(method):
         samples = engine.call("features", feature_samples, scored.rows, scored.trained, seed)
     with engine.timed("estimate"):
+        best_only = domain is not None
         estimation = run_methods(
-            sketch, method, fixed, samples=samples, learned=learned, best_only=decoys
+            sketch, method, fixed, samples=samples, learned=learned, best_only=best_only
         )
         if verdicts:
             estimation = revise(estimation, read_audits(verdicts, _scores_of(scored), sketch))
         prior = conclude(estimation, **about)
-    return prior if scored.matches is None else without_consequences(prior)
+    return prior if domain is None else domain.conclude(prior, method)
 
 
 def prior_of_model(
@@ -427,14 +486,14 @@ def check_settings(settings: PriorSettings, rows: Rows) -> None:
     if settings.alpha is not None:
         checked_prior(settings.alpha, settings.beta, rows.labeled_class)
     else:
-        _method_settings(settings, bool(rows.keys), rows.labeled_class)
+        _method_settings(settings, domain_of(rows), rows.labeled_class)
 
 
 def _method_settings(
-    settings: PriorSettings, decoys: bool, labeled_class: LabeledClass
+    settings: PriorSettings, domain: Domain | None, labeled_class: LabeledClass
 ) -> tuple[str, Settings]:
     """The method and its settings, checked against each other."""
-    method = settings.method or (COUNTING if decoys else DEFAULT_METHOD)
+    method = settings.method or (DEFAULT_METHOD if domain is None else domain.method)
     chosen = ESTIMATORS.values() if method == "all" else [ESTIMATORS[method]]
     heeded = {name for estimator in chosen for name in estimator.options}
     fixed = {name: getattr(settings, name) for name in ("purity", "alpha_between", "beta_between")}
@@ -451,7 +510,7 @@ def _method_settings(
         raise UsageError(f"alpha cannot be {high:g} or less where beta is at most {highest:g}")
     if labeled_class == "positive" and low >= highest:
         raise UsageError(f"alpha cannot be {low:g} or more where beta is at most {highest:g}")
-    certain = decoys and settings.beta_between is None  # a decoy is never a positive
+    certain = domain is not None and settings.beta_between is None  # who labels rows knows them
     beta = 1.0 if settings.beta is None and certain else settings.beta
     return method, Settings(beta=beta, seed=settings.seed, **fixed)
 
@@ -497,18 +556,19 @@ class Posteriors:
     bounds: Bounds | None = None
     thresholds: Thresholds | None = None
     by_group: GroupPosteriors | None = None
-    roll_ups: Mapping[str, Confidence] = field(default_factory=dict)  # psms, peptides, proteins
+    domain: Domain | None = None
+    levels: Mapping[str, Any] = field(default_factory=dict)  # of the domain
     notices: tuple[Notice, ...] = ()
     negated: bool = False  # scores have the opposite sign of the predictor's
 
 
 def calibrate_scores(scored: ScoredRows, prior: Prior) -> Calibration:
-    """The calibration of scores, with its warnings; matches have one of their own."""
+    """The calibration of scores, with its warnings; a domain has one of its own."""
     sketch, shares, notices = shares_for(prior, scored.sketch)
-    if scored.matches is None:
+    if scored.domain is None:
         calibration = calibrate(sketch, shares)
     else:
-        calibration = calibrate_matches(prior, sketch, shares)
+        calibration = scored.domain.calibrate(prior, sketch, shares)
     return replace(calibration, notices=(*notices, *calibration.notices))
 
 
@@ -527,7 +587,7 @@ def posteriors(
     bounded
         Compute bounds in any case.
     estimation
-        How the prior was estimated; peptide and protein priors are estimated the same way.
+        How the prior was estimated; those of a domain's levels are estimated the same way.
     """
     if prior.alpha is None:
         raise EstimationError(f"no posteriors: {prior.reason}")
@@ -538,7 +598,8 @@ def posteriors(
     calibration = calibrate_scores(scored, prior)
     sketch, sign, notices = calibration.sketch, calibration.label_sign, calibration.notices
     limits = thresholds = by_group = graded = None
-    further, by_score, roll_ups = Columns(), dict[str, LevelRanges](), dict[str, Confidence]()
+    further, by_score = Columns(), dict[str, LevelRanges]()
+    levels: Mapping[str, Any] = {}
     negated = wanted.lower_is_positive or scored.negated
     if bounded or wanted.bounds or wanted.evidence is not None:
         clusters = None
@@ -560,25 +621,34 @@ def posteriors(
         further=further,
     )
     beside = {} if limits is None else bound_columns(limits, wanted.target_alpha)
-    if scored.matches is not None:
+    if (domain := scored.domain) is not None:
         settings = None
         if estimation is not None and estimation.alpha is None:
-            _, settings = _method_settings(estimation, True, sketch.labeled_class)
-        roll_ups = roll_up(scored.matches, calibration, prior, settings)
-        step = WriteMatchPosteriors.from_calibration(calibration, columns, roll_ups[PSMS], beside)
+            _, settings = _method_settings(estimation, domain, sketch.labeled_class)
+        levels = domain.levels(scored.best, calibration, prior, settings)
+        step = domain.step(calibration, columns, levels, beside)
     elif wanted.by is not None:
         groups = estimate_groups(scored, calibration, wanted.by, engine, wanted.groups)
         notices = (*notices, *groups.notices)
         alpha = calibration.shares.alpha
-        levels = None if graded is None else graded.group_levels(alpha, groups.priors(alpha))
+        reached = None if graded is None else graded.group_levels(alpha, groups.priors(alpha))
         by_group = GroupPosteriors(
-            groups, calibration, limits, levels, wanted.fdr, wanted.target_alpha
+            groups, calibration, limits, reached, wanted.fdr, wanted.target_alpha
         )
         step = WriteGroupPosteriors(sketch, columns, sign, by_group, beside=beside)
     else:
         step = WritePosteriors(sketch, columns, sign, by_score=by_score, beside=beside)
     return Posteriors(
-        calibration, columns, step, limits, thresholds, by_group, roll_ups, notices, negated
+        calibration,
+        columns,
+        step,
+        limits,
+        thresholds,
+        by_group,
+        domain,
+        levels,
+        notices,
+        negated,
     )
 
 
@@ -588,7 +658,7 @@ def _clustered_rows(scored: ScoredRows, wanted: Wanted) -> Rows | None:
     Without evidence, a learned score needs no such bounds: training kept groups apart.
     """
     rows = scored.rows
-    if rows is None or rows.group_column is None or scored.matches is not None:
+    if rows is None or rows.group_column is None or scored.domain is not None:
         return None
     return rows if wanted.evidence is not None or not scored.learned else None
 
@@ -661,15 +731,8 @@ def run(settings: RunSettings, engine: Engine, out_dir: str) -> RunResult:
     check_unlabeled(inputs, settings.prior.alpha)
     rows = open_rows(inputs)
     check_settings(settings.prior, rows)
-    if rows.keys and settings.sharded:
-        raise UsageError(
-            f"{option('shards')} cannot be used with matches: those of one spectrum may fall into "
-            "different shards"
-        )
-    if rows.keys and settings.wanted.target_alpha is not None:
-        raise UsageError(
-            f"{option('target_alpha')} cannot be used with matches: PEPs are of these spectra"
-        )
+    if (domain := domain_of(rows)) is not None:
+        domain.check(settings)
     make_directory(out_dir)
     for name in OUTPUTS:
         check_target(os.path.join(out_dir, name))
@@ -752,8 +815,8 @@ def write_posteriors(
     out = f"{tables_dir}/posterior{suffix}"
     written = engine.write(found.step, _scores_of(scored), "posterior", out)
     written.listed.write(str(folder))
-    if found.roll_ups:
-        engine.call("roll up", write_levels, scored.rows, found.roll_ups, str(folder))
+    if scored.domain is not None:
+        engine.call("levels", scored.domain.write, scored.rows, found.levels, str(folder))
     if found.by_group is not None:
         groups = str(folder / f"groups.{settings.table_format}")
         found.by_group.write(groups, found.negated)
@@ -823,110 +886,6 @@ def provenance(
     )
 
 
-# ---- Matches of many runs
-
-MAX_MATCHES = 400_000  # to train on: several matches of a spectrum say little more than one
-RUNS = ".punoise-runs"  # in the directory of the results while runs are scored
-
-
-@dataclass(frozen=True)
-class MatchSettings:
-    """All settings of an experiment: the matches of one or many runs."""
-
-    runs: Sequence[str]  # files, directories or globs
-    inputs: Inputs  # but for the tables
-    scoring: ScoreSettings
-    model: str | None = None  # MODEL of an earlier experiment, and then none is trained
-    by: str | None = None  # groups of matches
-    options: Mapping[str, Any] = field(default_factory=dict)  # that affect results
-    execution: Mapping[str, Any] = field(default_factory=dict)  # that do not
-
-
-@dataclass(frozen=True, eq=False)
-class MatchResult:
-    """What an experiment found and wrote."""
-
-    experiment: Experiment
-    trained: Trained | None  # none if a model was given
-    document: MatchesDocument  # matches.json
-    files: Sequence[str]
-
-    @property
-    def notices(self) -> tuple[Notice, ...]:
-        return tuple(self.document.warnings)
-
-
-def open_runs(settings: MatchSettings) -> tuple[Rows, StoredModel | None]:
-    """The matches of all runs, and the model if one is given."""
-    table = open_tables(settings.runs, settings.inputs.input_format, run_name)
-    inputs = replace(settings.inputs, table=table, by=None, labeled_are="negatives")
-    stored = None
-    if settings.model is not None:
-        stored = load_model(settings.model, read_bytes(settings.model))
-        if stored.model.labeled_class != "negative":
-            raise UsageError(f"{settings.model}: was not trained on decoys")
-        features = tuple(column.name for column in stored.model.encoding.columns)
-        inputs = replace(inputs, features=features)
-    rows = open_rows(inputs)
-    if not rows.keys:
-        columns = f"{option('label_column')} and {option('spectrum_columns')}"
-        raise UsageError(f"{table.name}: is not a .pin file; {columns} say what its columns are")
-    return rows, stored
-
-
-def run_matches(settings: MatchSettings, engine: Engine, out_dir: str) -> MatchResult:
-    """Take all steps from the matches of runs to PSMs, peptides and decoys in `out_dir`.
-
-    Results are replaced only once every step has succeeded; until then, runs that have been scored
-    are kept for a command that resumes.
-    """
-    check_distinct([os.path.join(out_dir, name) for name in OUTPUTS], settings.runs)
-    rows, stored = open_runs(settings)
-    grouping = None if settings.by is None else Grouping.from_rows(rows, settings.by)
-    make_directory(out_dir)
-    for name in OUTPUTS:
-        check_target(os.path.join(out_dir, name))
-    shards = os.path.join(out_dir, RUNS)
-    if not engine.resume:
-        shutil.rmtree(shards, ignore_errors=True)
-    make_directory(shards)
-    with staged(out_dir) as stage:
-        folder, trained = str(stage.path), None
-        engine.count_rows(rows)
-        scorer: HonestScorer | ScoreModel
-        if stored is None:
-            size = settings.scoring.max_train_rows or MAX_MATCHES
-            scoring = replace(settings.scoring, max_train_rows=size)
-            trained = train(rows, scoring, engine, keep_digests=True)
-            scorer = trained.scorer
-        else:
-            scorer = stored.model
-        experiment = score_runs(rows, scorer, engine, shards, grouping)
-        notices = experiment.notices(trained)
-        summary = summarize(experiment, rows, notices)
-        with engine.timed("write"):
-            experiment.write(folder, rows, shards)
-            write_json(f"{folder}/matches.json", document(summary))
-        if trained is not None:
-            sketch = experiment.levels[PSMS].matches.sketch()
-            write_model(StoredModel(trained.model, sketch), f"{folder}/model.punoise")
-        execution = {**settings.execution, "seconds": engine.seconds}
-        made_of = provenance(rows, trained, settings.options, execution, notices)
-        page = search_page(
-            experiment.levels,
-            runs=summary.runs,
-            groups=summary.groups or (),
-            contributions=() if trained is None else trained.contributions,
-            provenance=made_of,
-        )
-        write_text(f"{folder}/report.html", page.html())
-        made_of.files = digests(stage.path, OUTPUTS)
-        write_json(f"{folder}/{PROVENANCE}", document(made_of))
-        files = stage.commit(obsolete=stage.earlier_files)
-    shutil.rmtree(shards)
-    return MatchResult(experiment, trained, summary, files)
-
-
 # ---- Reports
 
 
@@ -941,9 +900,9 @@ def sample_report(
     command: str = "punoise audit",
 ) -> Page:
     """The report of one sample; `command` draws rows to verify by hand."""
-    if found.roll_ups:
-        return search_page(
-            found.roll_ups,
+    if found.domain is not None:
+        return found.domain.page(
+            found.levels,
             prior=prior,
             notices=(*prior.notices, *found.notices),
             listed=listed,

@@ -26,9 +26,9 @@ SCALE = TABLES | {"scale"}
 SCORE = SCALE | {"score"}
 PRIOR = SCORE | {"prior"}
 POSTERIOR = PRIOR | {"posterior"}
-DOMAINS = POSTERIOR | {"proteomics", "evidence", "audit"}
-PIPELINE = DOMAINS | {"report", "pipeline"}
-INTERFACE = PIPELINE | {"options"}
+REPORT = POSTERIOR | {"evidence", "audit", "report"}
+PIPELINE = REPORT | {"pipeline"}
+INTERFACE = PIPELINE | {"proteomics", "options"}
 MAY_IMPORT = {
     "errors": set(),
     "numerics": set(),
@@ -40,11 +40,11 @@ MAY_IMPORT = {
     "score": SCORE,
     "prior": PRIOR,
     "posterior": POSTERIOR,
-    "proteomics": POSTERIOR | {"proteomics"},
     "evidence": POSTERIOR | {"evidence"},
     "audit": POSTERIOR | {"audit"},
-    "report": DOMAINS | {"report"},
+    "report": REPORT,
     "pipeline": PIPELINE,
+    "proteomics": PIPELINE | {"proteomics"},
     "api": INTERFACE | {"api"},
     "cli": INTERFACE | {"api", "cli"},
     "classifier": {"api", "errors"},

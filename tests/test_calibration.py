@@ -166,12 +166,26 @@ def test_a_spline_finds_a_smooth_curve():
     rng = np.random.default_rng(8)
     score = np.sort(rng.normal(size=20_000))
     logit = 2 * np.tanh(score) - 1
-    labeled = rng.random(len(score)) < 1 / (1 + np.exp(-logit))
+    odds = 0.1 + 1.4 / (1 + np.exp(-logit))
+    labeled = rng.random(len(score)) < odds / (1 + odds)
     rows = np.ones(len(score), np.int64)
-    found, _ = smooth_logit(labeled.astype(np.int64), rows)
+    found, _ = smooth_logit(labeled.astype(np.int64), rows, (0.1, 1.5))
     inner = slice(500, -500)
-    assert np.abs(found[inner] - logit[inner]).mean() < 0.06
-    assert np.isfinite(smooth_logit(rows[:3], rows[:3])[0]).all()  # all labeled, and three cells
+    assert np.abs(found[inner] - logit[inner]).mean() < 0.1
+    of_three = smooth_logit(rows[:3], rows[:3], (0.0, 1.0))[0]  # all labeled, and three cells
+    assert np.isfinite(of_three).all()
+
+
+def test_a_smooth_curve_may_level_off_below_certainty():
+    """Some correct matches score as low as any: the lowest PEPs are not 1."""
+    rng = np.random.default_rng(3)
+    rank = (np.arange(60_000) + 0.5) / 60_000
+    p = np.where(rank > 0.3, 0.95, 0.95 * (rank / 0.3) ** 2)
+    labeled = rng.random(len(p)) < p / (1 + p)
+    rows = np.ones(len(p), np.int64)
+    found, _ = smooth_logit(labeled.astype(np.int64), rows, (0.0, 1.0))
+    assert np.abs(1 / (1 + np.exp(-found)) - p).mean() < 0.015
+    assert 1 / (1 + np.exp(-found[-1])) < 0.985
 
 
 @pytest.mark.filterwarnings("error")

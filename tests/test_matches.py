@@ -16,6 +16,8 @@ import pytest
 from report_samples import data_of, section
 from test_psms import pin_lines
 
+from pu_noise_cli.proteomics import levels
+
 
 def pin_table(spectra: int = 1500, seed: int = 1) -> pd.DataFrame:
     """The matches of a .pin file with numbers as such and proteins in one field."""
@@ -208,14 +210,55 @@ def test_matches_name_the_file_and_list_decoys(experiment, punoise, tmp_path):
     assert stated["levels"]["psms"]["decoys"] == len(decoys) - 1
 
 
+def test_text_tables_of_matches_give_the_results_of_a_pin_file(punoise, tmp_path):
+    lines = pin_lines()
+    write_pin(tmp_path / "a.pin", lines)
+    punoise("matches", tmp_path / "a.pin", "--out-dir", tmp_path / "pin")
+    table = pin_table()
+    table["decoy"] = (table.pop("Label") == -1).astype(int)
+    table.drop(columns=["CalcMass", "Proteins"]).to_csv(tmp_path / "a.tsv", sep="\t", index=False)
+    given = ["--label-column", "decoy", "--id-column", "SpecId", "--group-column", "ScanNr"]
+    given += ["--spectrum-columns", "ScanNr,ExpMass", "--peptide-column", "Peptide"]
+    punoise("matches", tmp_path / "a.tsv", *given, "--out-dir", tmp_path / "tsv")
+    both = [(tmp_path / kind / "psms.tsv").read_text().splitlines() for kind in ("pin", "tsv")]
+    first, second = ([line.split("\t")[:5] for line in lines] for lines in both)
+    assert first == second
+
+
+def test_kept_columns_are_in_all_tables(experiment, punoise, tmp_path):
+    given = ["--keep-columns", "xcorr", "--out-dir", tmp_path / "out"]
+    punoise("matches", *experiment, *given)
+    for name in ("psms", "decoys.peptides"):
+        header, first, *_ = (tmp_path / f"out/{name}.tsv").read_text().splitlines()
+        place = header.split("\t").index("xcorr")
+        source = next(p for p in experiment if p.name in first.split("\t"))
+        (line,) = (x for x in source.read_text().splitlines() if x.startswith(first.split("\t")[0]))
+        column = source.read_text().split("\n", 1)[0].split("\t").index("xcorr")
+        assert first.split("\t")[place] == line.split("\t")[column]
+    punoise("matches", *experiment, *given[:1], "peptide", *given[2:], expect=2)
+
+
+def test_tables_are_sorted_by_score_in_bounded_memory(experiment, punoise, tmp_path, monkeypatch):
+    outputs = []
+    for ranks in (levels.RANKS, 100):
+        monkeypatch.setattr(levels, "RANKS", ranks)
+        punoise("matches", *experiment, "--out-dir", tmp_path / str(ranks))
+        outputs.append({p.name: p.read_text() for p in (tmp_path / str(ranks)).glob("*.tsv")})
+    assert outputs[0] == outputs[1]
+    for text in outputs[0].values():
+        scores = [float(line.split("\t")[1]) for line in text.splitlines()[1:]]
+        assert len(scores) > 100
+        assert scores == sorted(scores, reverse=True)
+
+
 def test_the_report_of_matches_has_the_counts_of_the_files(experiment, punoise, tmp_path):
     said = punoise("matches", *experiment, "--out-dir", tmp_path / "out").err
     page = (tmp_path / "out/report.html").read_text()
     answer, runs = section(page, "answer"), section(page, "runs")
     document = json.loads((tmp_path / "out/matches.json").read_text())
     for name, shown in (("psms", "PSMs"), ("peptides", "peptides")):
-        q_value = pd.read_csv(tmp_path / f"out/{name}.tsv", sep="\t", usecols=["q-value"])
-        accepted = int((q_value["q-value"] <= 0.01).sum())
+        lines = (tmp_path / f"out/{name}.tsv").read_text().splitlines()[1:]
+        accepted = sum(float(line.split("\t")[2]) <= 0.01 for line in lines)
         assert accepted > 0
         assert f"{accepted:,} {shown} with a q-value of at most 0.01" in answer
         assert re.search(rf"{name} +{accepted:,} at 1%", said)
@@ -243,6 +286,9 @@ def test_a_stored_model_scores_a_new_file_in_one_command(experiment, punoise, tm
     accepted = dict(map(tuple, stated["levels"]["psms"]["accepted"]))[0.01]
     assert 250 < accepted < 400  # 350 are correct
     assert not (tmp_path / "new" / "model.punoise").exists()
+    assert not stated["warnings"]
+    again = punoise("matches", *model, old, "--out-dir", tmp_path / "again").err
+    assert "[training-rows-scored]" in again
 
 
 def test_groups_have_q_values_of_their_own(experiment, punoise, tmp_path):

@@ -55,7 +55,7 @@ def audit(options: Options, console: Console) -> None:
     earlier, taken = earlier_rows(options.verdicts, scored.rows, sketch, by_set)
     drawn = draw_rows(scored.rows, sketch, by_set, wanted, taken, earlier, options.seed)
     counted = int(sketch.counts.sum()) + sketch.missing + sketch.overlap
-    n_scores = counted if scored.matches is None else None  # only the best matches are counted
+    n_scores = counted if scored.domain is None else None  # only the best matches are counted
     drawn = _with_columns(drawn, tables, options.keep_columns or scored.rows.kept, n_scores)
     write_table(options.out, drawn.combine_chunks().to_batches()[0])
     fewer = (

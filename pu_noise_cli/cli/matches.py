@@ -8,7 +8,7 @@ from .options import Options, command
 from .process import Console
 
 if TYPE_CHECKING:
-    from ..pipeline import MatchResult
+    from ..proteomics.experiment import MatchResult
 
 SHOWN_RATES = (0.01, 0.05)  # of false discoveries
 FILTER = "filter on the column q-value; run_q-value is for a run that is reported alone"
@@ -31,16 +31,17 @@ def matches(options: Options, console: Console) -> None:
     punoise matches --model results/model.punoise new.pin --out-dir new
     """
     from .. import pipeline
+    from ..proteomics.experiment import MatchSettings, run_matches
 
     settings = options.pick(
-        pipeline.MatchSettings,
+        MatchSettings,
         inputs=options.pick(pipeline.Inputs),
         scoring=options.pick(pipeline.ScoreSettings),
         options=options.recorded(affects_results=True),
         execution=options.recorded(affects_results=False),
     )
     with options.engine(console) as engine:
-        result = pipeline.run_matches(settings, engine, options.out_dir)
+        result = run_matches(settings, engine, options.out_dir)
     print_matches(result, options.out_dir, console)
     console.conclude(result.notices)
 

@@ -99,7 +99,7 @@ class RegistryChoice(click.Choice):  # type: ignore[type-arg]
 
     @functools.cached_property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
-        _start_arrow()
+        _load()
         from .. import pipeline
 
         return tuple(pipeline.registered(self.registry))
@@ -273,7 +273,7 @@ def command(name: str) -> Callable[[Callable[[Options, Console], None]], click.C
         def call(**values: Any) -> None:
             options = Options(name, values)
             options.check()
-            _start_arrow(options.threads)
+            _load(options.threads)
             strict = values.get("strict", False)
             skipped = values.get("missing_score") == "skip"
             asked_for = frozenset(["missing-scores"] if skipped else [])
@@ -301,8 +301,8 @@ class _NoPandas:
             raise ModuleNotFoundError(name, name=name)
 
 
-def _start_arrow(threads: int | None = None) -> None:
-    """Load pyarrow, which looks for pandas once, and set its threads if they are known."""
+def _load(threads: int | None = None) -> None:
+    """Load the domains, and pyarrow, which looks for pandas once; set its threads if known."""
     sys.meta_path.insert(0, _NoPandas)
     try:
         import pyarrow as pa
@@ -310,5 +310,7 @@ def _start_arrow(threads: int | None = None) -> None:
         pa.array([""])
     finally:
         sys.meta_path.remove(_NoPandas)
+    from .. import proteomics  # noqa: F401
+
     if threads is not None:
         pa.set_cpu_count(threads)

@@ -54,7 +54,7 @@ def estimate_prior(options: Options, console: Console) -> None:
         console.check_strict(prior.notices)
         return
     console.print_prior(prior, scored.sketch)
-    if prior.alpha is not None and scored.matches is None:
+    if prior.alpha is not None and scored.domain is None:
         scores, out = options.scores or "SCORES", options.out or "PRIOR"
         console.print_next(prior, pipeline.calibrate_scores(scored, prior), scores, out)
     options.write_data(prior.to_json())  # after all work, so that a failure leaves no file

@@ -69,9 +69,9 @@ def print_run(result: RunResult, out_dir: str, console: Console) -> None:
     if sketch.n_unlabeled and posteriors.by_group is None:  # groups have posteriors of their own
         likely = sketch.unlabeled[posteriors.columns["posterior"] >= 0.5].sum()
         console.say(f"calls  {likely:,} unlabeled rows have a posterior of at least 0.5")
-    for name, level in posteriors.roll_ups.items():
+    for name, level in posteriors.levels.items():
         console.say(f"{name:<5}  {level.accepted(ACCEPTED):,} at {ACCEPTED:.0%} FDR")
-    if posteriors.roll_ups:
+    if posteriors.levels:
         console.say("next   'punoise matches' does this for many runs, with q-values of each")
     if posteriors.thresholds is not None:
         console.print_thresholds(posteriors.thresholds)

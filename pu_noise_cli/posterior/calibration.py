@@ -84,7 +84,7 @@ class Calibration:
 
 
 def calibrate(
-    sketch: Sketch, shares: Shares, smooth: bool = False, start: Spline | None = None
+    sketch: Sketch, shares: Shares, smooth: bool = False, start: Sequence[Spline] = ()
 ) -> Calibration:
     """Calibrate scores: the posterior of each cell, non-decreasing in the score.
 
@@ -100,8 +100,8 @@ def calibrate(
     smooth : bool
         Fit a penalized spline instead of the mean over all non-decreasing functions. With many
         labeled rows, such as decoys, it is a little more accurate.
-    start : Spline, optional
-        The spline of similar rows, to start from.
+    start : Sequence[Spline]
+        The splines of similar rows, to start from.
     """
     if sketch.labeled_class == "negative":
         mirrored = calibrate(sketch.mirrored(), _mirror(shares), smooth, start)
@@ -120,7 +120,7 @@ def calibrate(
 
 
 def _calibrate_each(
-    sketch: Sketch, several: Sequence[Shares], smooth: bool, start: Spline | None
+    sketch: Sketch, several: Sequence[Shares], smooth: bool, start: Sequence[Spline]
 ) -> Iterator[Calibration]:
     """The calibration for each of several α and β, as if they were certain.
 
@@ -410,17 +410,19 @@ def _rise() -> FloatArray:
 # ---- p as a smooth function of the score
 
 
-def _spline(sketch: Sketch, several: Sequence[Shares], start: Spline | None) -> list[Scaled]:
-    """p by a smooth curve of S over the rank of the score."""
-    fitted, _ = smooth_logit(sketch.labeled, sketch.labeled + sketch.unlabeled, start)
-    ratio = np.exp(np.maximum.accumulate(fitted)) * sketch.n_unlabeled / sketch.n_labeled
+def _spline(sketch: Sketch, several: Sequence[Shares], start: Sequence[Spline]) -> list[Scaled]:
+    """p as a smooth function of the rank of the score."""
+    return [_scaled_odds(_smooth(sketch, shares, start)[0]) for shares in several]
 
-    def scaled(shares: Shares) -> Scaled:
-        low, high = _ratio_range(shares)
-        limits = expit(LOGITS[[0, -1]])
-        return _scaled_odds(logit(((ratio - low) / (high - low)).clip(*limits)))
 
-    return [scaled(shares) for shares in several]
+def _smooth(
+    sketch: Sketch, shares: Shares, start: Sequence[Spline] = ()
+) -> tuple[FloatArray, list[Spline]]:
+    """The logit of p in each cell, shape (cells,), and the splines that it averages."""
+    low, high = (ratio * sketch.n_labeled / sketch.n_unlabeled for ratio in _ratio_range(shares))
+    rows = sketch.labeled + sketch.unlabeled
+    fitted, splines = smooth_logit(sketch.labeled, rows, (low, high), start)
+    return fitted.clip(*LOGITS[[0, -1]]), splines
 
 
 # ---- What follows from a calibration
@@ -482,9 +484,9 @@ def replicates(
     Splines all have the penalty that suits the rows themselves.
     """
     rng = np.random.default_rng([seed, 2])
-    sketch, smooth, start = calibration.sketch, calibration.smooth, None
+    sketch, smooth, start = calibration.sketch, calibration.smooth, list[Spline]()
     if smooth:
-        _, start = smooth_logit(sketch.labeled, sketch.labeled + sketch.unlabeled)
+        _, start = _smooth(sketch, calibration.shares)
     for shares in spread(calibration.shares, count):
         yield calibrate(sketch.resample(rng), shares, smooth, start)
 

@@ -11,30 +11,45 @@ import hashlib
 import itertools
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
 from .. import __version__
-from ..errors import InputError
+from ..errors import InputError, UsageError, option
 from ..notices import Notice
 from ..numerics import FloatArray, IntArray
+from ..pipeline import Inputs, ScoreSettings, open_rows, provenance, train, write_model
+from ..prior.checks import training_rows
 from ..scale.engine import Engine, Job, RowsDone, ahead
-from ..score.model import HonestScorer, ScoreModel
+from ..score.model import HonestScorer, ScoreModel, StoredModel, load_model
 from ..score.scores import WriteScores
 from ..score.training import Trained
-from ..tables.files import Count, Fraction
+from ..tables.files import document, read_bytes
+from ..tables.reading import open_tables
 from ..tables.rows import Chunk, Rows, as_text
-from ..tables.writing import table_writer
+from ..tables.writing import (
+    OUTPUTS,
+    PROVENANCE,
+    check_distinct,
+    check_target,
+    digests,
+    make_directory,
+    staged,
+    table_writer,
+    write_json,
+    write_text,
+)
 from .groups import Grouping, q_values_within, within_groups
-from .levels import PSMS, ROLLED_UP, count_decoys, level_table, shown_columns
+from .levels import PERCOLATOR_COLUMNS, count_decoys, level_tables, shown_columns
 from .matches import (
     BUFFER,
+    PSMS,
+    ROLLED_UP,
     SPECTRUM,
     Confidence,
     Matches,
@@ -43,13 +58,19 @@ from .matches import (
     hash_keys,
 )
 from .pin import run_name
+from .report import Histogram, LevelCounts, MatchesDocument, PartCounts, search_page
 
 RUN_Q_VALUE = "run_q-value"
+OWN_COLUMNS = ("file", RUN_Q_VALUE, "group", "id", "proteins")
+AT_ONCE = 1 << 16  # matches that are written at once
+KEPT = "kept."  # before the names of kept columns in shards
 ACCEPTED = 0.01
 RATES = (0.001, 0.002, 0.005, ACCEPTED, 0.02, 0.05, 0.1)  # at which targets are counted
 HISTOGRAM_BINS = 50
 FEW = 20  # decoys of a group: fewer do not say where 1% of its targets are wrong
 MAX_NAMED = 8  # groups in a message
+MAX_MATCHES = 400_000  # to train on: several matches of a spectrum say little more than one
+RUNS = ".punoise-runs"  # in the directory of the results while runs are scored
 
 
 # ---- Runs
@@ -95,11 +116,12 @@ class WriteRuns:
 
     scorer: HonestScorer | ScoreModel
     grouping: Grouping | None = None
+    kept: tuple[str, ...] = ()  # columns that the tables show, too
 
     def digest(self, rows: Rows) -> str:
         """A digest of everything that a shard depends on but the values of the rows."""
         by = None if self.grouping is None else (self.grouping.by, self.grouping.columns)
-        text = json.dumps([__version__, WriteScores(self.scorer).digest(rows), by])
+        text = json.dumps([__version__, WriteScores(self.scorer).digest(rows), by, self.kept])
         return hashlib.sha256(text.encode()).hexdigest()
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> tuple[Run, ...]:
@@ -112,7 +134,7 @@ class WriteRuns:
         else:
             columns = [*rows.features, *rows.carried, *rows.key_columns]
             scored = ahead(self.scorer.score, rows.chunks(columns), threads)
-        best = _BestOfRun(rows, self.grouping)
+        best = _BestOfRun(rows, self.grouping, self.kept)
         for chunk, scores in scored:
             if not np.isfinite(scores).all():
                 row = chunk.file_row(int((~np.isfinite(scores)).argmax()))
@@ -134,10 +156,10 @@ class WriteRuns:
 class _BestOfRun:
     """Collects the best match of each spectrum, with what the tables show of it."""
 
-    def __init__(self, rows: Rows, grouping: Grouping | None) -> None:
+    def __init__(self, rows: Rows, grouping: Grouping | None, kept: Sequence[str]) -> None:
         self._source, self._grouping, self.rows = rows, grouping, 0
         self._files = [shard.name for shard in rows.tables[0].shards]
-        self._shown = shown_columns(rows)
+        self._shown = {**shown_columns(rows), **{f"{KEPT}{name}": name for name in kept}}
         self._parts: list[pa.Table] = []
         self._size = BUFFER
 
@@ -265,27 +287,26 @@ class Experiment:
         return (Notice("few-decoys", message),)
 
     def write(self, folder: str, rows: Rows, shards: str) -> None:
-        """Write the tables of all levels, run by run, from the shards."""
+        """Write the tables of all levels from the shards of the runs."""
         import pyarrow.parquet as pq
 
         shown, names = file_names(rows), pa.array(self.groups, pa.string())
-        with ExitStack() as stack:
-            tables = {
-                level: stack.enter_context(level_table(folder, level, self._further(level)))
-                for level in self.levels
-            }
+        further = {level: [*self._further(level), *rows.kept] for level in self.levels}
+        with level_tables(folder, self.levels, further) as add:
             for number, (shard, part) in enumerate(runs(rows).items()):
-                texts = pq.read_table(os.path.join(shards, shard))
                 files = pa.array([shown[source.name] for source in part.tables[0].shards])
-                start, end = self.starts[number : number + 2]
-                columns: dict[str, Any] = {
-                    **{name: texts[name] for name in ("id", "peptide", "proteins")},
-                    "file": files.take(texts["file"]),
-                    RUN_Q_VALUE: pa.array(self.run_q_value[start:end]),
-                    "group": names.take(pa.array(self.group[start:end])),
-                }
-                for level, table in tables.items():
-                    table.write(self.levels[level], int(start), pa.table(columns))
+                start = int(self.starts[number])
+                for texts in pq.ParquetFile(os.path.join(shards, shard)).iter_batches(AT_ONCE):
+                    end = start + texts.num_rows
+                    columns: dict[str, Any] = {
+                        **{name: texts[name] for name in ("id", "peptide", "proteins")},
+                        **{name: texts[f"{KEPT}{name}"] for name in rows.kept},
+                        "file": files.take(texts["file"]),
+                        RUN_Q_VALUE: pa.array(self.run_q_value[start:end]),
+                        "group": names.take(pa.array(self.group[start:end])),
+                    }
+                    add(start, pa.table(columns))
+                    start = end
 
     def _further(self, level: str) -> list[str]:
         """The columns of a table that Percolator's has not."""
@@ -304,12 +325,13 @@ def score_runs(
     proteins = shown_columns(rows)["proteins"]
     more = () if grouping is None else grouping.columns
     kept = [*rows.kept, *more, *(() if proteins is None else (proteins,))]
+    step = WriteRuns(scorer, grouping, rows.kept)
     rows = replace(rows, kept=tuple(dict.fromkeys(kept)))
     if isinstance(scorer, HonestScorer):  # which knows its rows by their number
         for shard, file in zip(rows.tables[0].shards, scorer.files[0], strict=True):
             shard.set_num_rows(file.rows)
     parts = runs(rows)
-    found = engine.write_parts(WriteRuns(scorer, grouping), rows, parts, "score", shards)
+    found = engine.write_parts(step, rows, parts, "score", shards)
     kinds = {
         part.tables[0].shards[0].name: {*np.unique(run.matches.labeled).tolist()}
         for part, run in zip(parts.values(), found, strict=True)
@@ -318,47 +340,7 @@ def score_runs(
     return Experiment.from_runs(found)
 
 
-# ---- What a report shows of it
-
-
-class LevelCounts(msgspec.Struct, frozen=True):
-    """The matches, peptides or proteins of an experiment."""
-
-    targets: Count
-    decoys: Count
-    pi0: Fraction  # the fraction of wrong ones among the targets
-    accepted: list[tuple[float, Count]]  # targets up to each q-value
-
-
-class PartCounts(msgspec.Struct, frozen=True):
-    """The best matches of a run or a group."""
-
-    name: str
-    targets: Count
-    decoys: Count
-    pi0: Fraction  # the fraction of wrong ones among the targets: the mean PEP of a group
-    accepted: Count  # targets at 1%, by the q-value within the run or the group
-
-
-class Histogram(msgspec.Struct, frozen=True):
-    """Targets and decoys by score."""
-
-    edges: list[float]
-    targets: list[Count]
-    decoys: list[Count]
-
-
-class MatchesDocument(msgspec.Struct, kw_only=True):
-    """matches.json: an experiment in numbers."""
-
-    schema: Literal["punoise.matches/1"] = "punoise.matches/1"
-    punoise_version: str = __version__
-    n_matches: Count  # in the files, best of their spectra or not
-    levels: dict[str, LevelCounts]
-    runs: list[PartCounts]
-    groups: list[PartCounts] | None
-    histogram: Histogram
-    warnings: list[Notice]
+# ---- In numbers
 
 
 def summarize(experiment: Experiment, rows: Rows, notices: Sequence[Notice]) -> MatchesDocument:
@@ -397,3 +379,108 @@ def summarize(experiment: Experiment, rows: Rows, notices: Sequence[Notice]) -> 
         histogram=Histogram(edges.tolist(), targets.tolist(), decoys.tolist()),
         warnings=[*notices],
     )
+
+
+# ---- Everything in one go
+
+
+@dataclass(frozen=True)
+class MatchSettings:
+    """All settings of an experiment: the matches of one or many runs."""
+
+    runs: Sequence[str]  # files, directories or globs
+    inputs: Inputs  # but for the tables
+    scoring: ScoreSettings
+    model: str | None = None  # MODEL of an earlier experiment, and then none is trained
+    by: str | None = None  # groups of matches
+    options: Mapping[str, Any] = field(default_factory=dict)  # that affect results
+    execution: Mapping[str, Any] = field(default_factory=dict)  # that do not
+
+
+@dataclass(frozen=True, eq=False)
+class MatchResult:
+    """What an experiment found and wrote."""
+
+    experiment: Experiment
+    trained: Trained | None  # none if a model was given
+    document: MatchesDocument  # matches.json
+    files: Sequence[str]
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        return tuple(self.document.warnings)
+
+
+def open_runs(settings: MatchSettings) -> tuple[Rows, StoredModel | None]:
+    """The matches of all runs, and the model if one is given."""
+    table = open_tables(settings.runs, settings.inputs.layout, run_name)
+    inputs = replace(settings.inputs, table=table, by=None, labeled_are="negatives")
+    stored = None
+    if settings.model is not None:
+        stored = load_model(settings.model, read_bytes(settings.model))
+        if stored.model.labeled_class != "negative":
+            raise UsageError(f"{settings.model}: was not trained on decoys")
+        features = tuple(column.name for column in stored.model.encoding.columns)
+        inputs = replace(inputs, features=features)
+    rows = open_rows(inputs)
+    if clash := sorted({*rows.kept} & {*PERCOLATOR_COLUMNS, *OWN_COLUMNS}):
+        raise UsageError(f"{option('keep_columns')}: psms.tsv has a column {clash[0]!r} already")
+    if not rows.keys:
+        columns = f"{option('label_column')} and {option('spectrum_columns')}"
+        raise UsageError(f"{table.name}: is not a .pin file; {columns} say what its columns are")
+    return rows, stored
+
+
+def run_matches(settings: MatchSettings, engine: Engine, out_dir: str) -> MatchResult:
+    """Take all steps from the matches of runs to PSMs, peptides and decoys in `out_dir`.
+
+    Results are replaced only once every step has succeeded; until then, runs that have been scored
+    are kept for a command that resumes.
+    """
+    check_distinct([os.path.join(out_dir, name) for name in OUTPUTS], settings.runs)
+    rows, stored = open_runs(settings)
+    grouping = None if settings.by is None else Grouping.from_rows(rows, settings.by)
+    make_directory(out_dir)
+    for name in OUTPUTS:
+        check_target(os.path.join(out_dir, name))
+    shards = os.path.join(out_dir, RUNS)
+    if not engine.resume:
+        shutil.rmtree(shards, ignore_errors=True)
+    make_directory(shards)
+    with staged(out_dir) as stage:
+        folder, trained = str(stage.path), None
+        engine.count_rows(rows)
+        scorer: HonestScorer | ScoreModel
+        if stored is None:
+            size = settings.scoring.max_train_rows or MAX_MATCHES
+            scoring = replace(settings.scoring, max_train_rows=size)
+            trained = train(rows, scoring, engine, keep_digests=True)
+            scorer = trained.scorer
+        else:
+            scorer = stored.model
+        experiment = score_runs(rows, scorer, engine, shards, grouping)
+        notices = experiment.notices(trained)
+        if stored is not None:
+            notices += training_rows(stored.model.count_seen(rows))
+        summary = summarize(experiment, rows, notices)
+        with engine.timed("write"):
+            experiment.write(folder, rows, shards)
+            write_json(f"{folder}/matches.json", document(summary))
+        if trained is not None:
+            sketch = experiment.levels[PSMS].matches.sketch()
+            write_model(StoredModel(trained.model, sketch), f"{folder}/model.punoise")
+        execution = {**settings.execution, "seconds": engine.seconds}
+        made_of = provenance(rows, trained, settings.options, execution, notices)
+        page = search_page(
+            experiment.levels,
+            runs=summary.runs,
+            groups=summary.groups or (),
+            contributions=() if trained is None else trained.contributions,
+            provenance=made_of,
+        )
+        write_text(f"{folder}/report.html", page.html())
+        made_of.files = digests(stage.path, OUTPUTS)
+        write_json(f"{folder}/{PROVENANCE}", document(made_of))
+        files = stage.commit(obsolete=stage.earlier_files)
+    shutil.rmtree(shards)
+    return MatchResult(experiment, trained, summary, files)

@@ -1,33 +1,54 @@
-"""PEPs and q-values of matches, peptides and proteins: their tables, and columns of POSTERIOR."""
+"""PEPs and q-values of matches, peptides and proteins: their tables, and how `run` finds them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError, option
+from ..errors import InputError, UsageError, option
+from ..notices import Notice
 from ..numerics import BoolArray, FloatArray
+from ..pipeline import DOMAINS, Inputs, RunSettings
 from ..posterior.calibration import Calibration, calibrate
 from ..posterior.table import Columns, WritePosteriors
 from ..prior.base import ESTIMATORS, Settings, Shares
 from ..prior.document import Prior, shares_for
 from ..prior.estimation import estimate_prior
+from ..score.scores import Tally
 from ..score.sketch import Sketch
+from ..tables.reading import Table
 from ..tables.rows import Chunk, Rows, as_text
 from ..tables.writing import write_atomically
-from .matches import COUNTING, REVERSED, Confidence, Matches, interpolated_posterior
-from .pin import PinRoles, is_pin
+from .matches import (
+    COUNTING,
+    PSMS,
+    REVERSED,
+    ROLLED_UP,
+    SPECTRUM,
+    Confidence,
+    Matches,
+    MatchTally,
+    check_decoys,
+    check_method,
+    interpolated_posterior,
+    match_keys,
+    without_consequences,
+)
+from .pin import PinRoles, is_pin, pin_roles, pin_sets, run_name
+from .report import search_page
 
-PSMS = "psms"
-ROLLED_UP = {"peptides": "peptide", "proteins": "protein"}  # levels with the keys of their matches
 PERCOLATOR_COLUMNS = ("PSMId", "score", "q-value", "posterior_error_prob", "peptide", "proteinIds")
+RANKS = 200_000  # lines that are put in order at once, or more where ranges would be too many
+MAX_RANGES = 32
 MATCH_COLUMNS = ("pep", "q_value")  # of POSTERIOR; null if a match is not the best of its spectrum
 
 
@@ -93,11 +114,10 @@ def count_decoys(
 
 
 def write_levels(rows: Rows, levels: Mapping[str, Confidence], folder: str) -> None:
-    """Write the tables of each level, in the order of the rows."""
+    """Write the tables of each level by falling score."""
     shown = shown_columns(rows)
     wanted = [*rows.id_columns, *(column for column in shown.values() if column is not None)]
-    with ExitStack() as stack:
-        tables = {n: stack.enter_context(level_table(folder, n, ["file"])) for n in levels}
+    with level_tables(folder, levels, {name: ["file"] for name in levels}) as add:
         first_row = 0
         for chunk in rows.chunks(wanted):
             empty = pa.array([""] * chunk.batch.num_rows)
@@ -106,9 +126,7 @@ def write_levels(rows: Rows, levels: Mapping[str, Confidence], folder: str) -> N
                 for name, column in shown.items()
             }
             columns["file"] = pc.if_else(True, os.path.basename(chunk.file), empty)
-            texts = pa.table({"id": rows.ids(chunk), **columns})
-            for name, level in levels.items():
-                tables[name].write(level, first_row, texts)
+            add(first_row, pa.table({"id": rows.ids(chunk), **columns}))
             first_row += chunk.batch.num_rows
 
 
@@ -120,49 +138,87 @@ def shown_columns(rows: Rows) -> dict[str, str | None]:
     return {"peptide": columns.get("peptide"), "proteins": proteins}
 
 
-@dataclass(frozen=True)
 class LevelTable:
-    """Two files of one level: targets and decoys, in Percolator's columns and further ones."""
+    """Two files of one level: targets and decoys, in Percolator's columns and further ones.
 
-    targets: BinaryIO
-    decoys: BinaryIO
-    further: Sequence[str]
+    Matches come in the order of their rows, and are written by falling score: lines wait in
+    temporary files, each for a range of ranks, and are put in order one range at a time.
+    """
 
-    def write(self, level: Confidence, first_row: int, texts: pa.Table) -> None:
-        """Write the matches among consecutive rows, of which all have texts.
+    def __init__(self, level: Confidence, further: Sequence[str], folder: str) -> None:
+        self._level, self._further = level, further
+        decoy, n = level.matches.labeled, len(level.matches.row)
+        order = np.lexsort((-level.matches.score, decoy))  # targets first
+        self._rank = np.empty(n, np.uint32)
+        self._rank[order] = np.arange(n)
+        self._targets = n - int(decoy.sum())
+        self._size = max(RANKS, -(-n // MAX_RANGES))
+        self._ranges = [
+            tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+            for _ in range(0, n, self._size)
+        ]
+
+    def add(self, first_row: int, texts: pa.Table) -> None:
+        """Add the matches among consecutive rows, of which all have texts.
 
         The further columns come before the proteins, which are separated by tabs.
         """
+        level = self._level
         places, indices = level.locate(first_row, texts.num_rows)
         texts = texts.take(pa.array(places))
+        ranks = self._rank[indices]
         numbers = (level.matches.score, level.q_value, level.pep)
-        further = [texts[name] for name in self.further]
         columns = [
+            pa.array(ranks),
             texts["id"],
             *(pa.array(values[indices]) for values in numbers),
             texts["peptide"],
-            *further,
+            *(texts[name] for name in self._further),
             texts["proteins"],
         ]
         lines = pc.binary_join_element_wise(*(pc.cast(c, pa.string()) for c in columns), "\t")
-        decoy = level.matches.labeled[indices]
-        for file, kind in ((self.targets, ~decoy), (self.decoys, decoy)):
-            for line in lines.filter(pa.array(kind)).to_pylist():
-                file.write(f"{line}\n".encode())
+        in_range = ranks // self._size
+        for number in np.unique(in_range):
+            mine = lines.filter(pa.array(in_range == number)).to_pylist()
+            self._ranges[number].writelines(f"{line}\n".encode() for line in mine)
+
+    def write(self, targets: BinaryIO, decoys: BinaryIO) -> None:
+        """Write all lines in order, and forget them."""
+        for number, file in enumerate(self._ranges):
+            file.seek(0)
+            start = number * self._size
+            lines = [b""] * self._size
+            for line in file:
+                rank, text = line.split(b"\t", 1)
+                lines[int(rank) - start] = text
+            border = max(self._targets - start, 0)
+            targets.writelines(lines[:border])
+            decoys.writelines(lines[border:])
+            file.close()
 
 
 @contextmanager
-def level_table(folder: str, level: str, further: Sequence[str]) -> Iterator[LevelTable]:
-    """The files of a level, LEVEL.tsv and decoys.LEVEL.tsv."""
+def level_tables(
+    folder: str, levels: Mapping[str, Confidence], further: Mapping[str, Sequence[str]]
+) -> Iterator[Callable[[int, pa.Table], None]]:
+    """The files of all levels, LEVEL.tsv and decoys.LEVEL.tsv; yields what adds rows to them."""
+    tables = {name: LevelTable(level, further[name], folder) for name, level in levels.items()}
+
+    def add(first_row: int, texts: pa.Table) -> None:
+        for table in tables.values():
+            table.add(first_row, texts)
+
+    yield add
     *columns, proteins = PERCOLATOR_COLUMNS
-    header = "\t".join([*columns, *further, proteins]) + "\n"
-    with (
-        write_atomically(f"{folder}/{level}.tsv") as targets,
-        write_atomically(f"{folder}/decoys.{level}.tsv") as decoys,
-    ):
-        for file in (targets, decoys):
-            file.write(header.encode())
-        yield LevelTable(targets, decoys, further)
+    for name, table in tables.items():
+        header = "\t".join([*columns, *further[name], proteins]) + "\n"
+        with (
+            write_atomically(f"{folder}/{name}.tsv") as targets,
+            write_atomically(f"{folder}/decoys.{name}.tsv") as decoys,
+        ):
+            for file in (targets, decoys):
+                file.write(header.encode())
+            table.write(targets, decoys)
 
 
 # ---- Columns of POSTERIOR
@@ -200,3 +256,55 @@ class WriteMatchPosteriors(WritePosteriors):
             own[name][places] = values[indices]
         own_arrays = {name: pa.array(values, from_pandas=True) for name, values in own.items()}
         return [own_arrays.get(name, array) for name, array in arrays.items()]
+
+
+# ---- Matches on the path of other rows
+
+
+class MatchDomain:
+    """What matches add to the path: see Domain."""
+
+    method = COUNTING
+    tally: Callable[[Rows], Tally] = MatchTally
+    write = staticmethod(write_levels)
+    page = staticmethod(search_page)
+    levels = staticmethod(roll_up)
+    calibrate = staticmethod(calibrate_matches)
+    check_best = staticmethod(check_decoys)
+
+    def open(self, inputs: Inputs, tables: Sequence[Table]) -> tuple[Inputs, dict[str, Any]]:
+        """The roles of columns in .pin files, and what matches compete for."""
+        sets = pin_sets(tables) if inputs.table is not None else None
+        inputs = replace(inputs, **pin_roles(inputs, tables))
+        keys = match_keys(inputs, tables)
+        return inputs, {"keys": keys, "set_names": sets, "file_key": run_name}
+
+    def check(self, settings: RunSettings) -> None:
+        """Stop where `run` cannot do with matches what is wanted."""
+        if settings.sharded:
+            raise UsageError(
+                f"{option('shards')} cannot be used with matches: those of one spectrum may fall "
+                "into different shards"
+            )
+        if settings.wanted.target_alpha is not None:
+            raise UsageError(
+                f"{option('target_alpha')} cannot be used with matches: PEPs are of these spectra"
+            )
+
+    def conclude(self, prior: Prior, method: str) -> Prior:
+        """The prior with a warning if its method does not count decoys."""
+        notices: tuple[Notice, ...] = (*prior.notices, *check_method(method))
+        return without_consequences(msgspec.structs.replace(prior, notices=notices))
+
+    def step(
+        self,
+        calibration: Calibration,
+        columns: Columns,
+        levels: Mapping[str, Confidence],
+        beside: Columns,
+    ) -> WritePosteriors:
+        """The step that writes POSTERIOR, with PEPs and q-values."""
+        return WriteMatchPosteriors.from_calibration(calibration, columns, levels[PSMS], beside)
+
+
+DOMAINS[SPECTRUM] = MatchDomain()

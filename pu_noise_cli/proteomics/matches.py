@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError, option
 from ..notices import Notice
 from ..numerics import BoolArray, FloatArray, IntArray, expit, hash_texts, logit
+from ..pipeline import Inputs
 from ..posterior.calibration import Calibration
 from ..prior.base import Estimate, Interval, Settings, register
 from ..prior.document import Prior
@@ -25,10 +26,11 @@ from ..score.scores import Scored
 from ..score.sketch import Sketch
 from ..tables.reading import Table
 from ..tables.rows import FILE, Chunk, Rows
-from .pin import Stated
 
 HashArray = NDArray[np.uint64]
 SPECTRUM = "spectrum"
+PSMS = "psms"
+ROLLED_UP = {"peptides": "peptide", "proteins": "protein"}  # levels with the keys of their matches
 MIXERS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 MIN_PEP = 1e-12  # its odds must be finite
 LOW = 0.5  # the fraction of decoys whose scores are called low
@@ -38,7 +40,7 @@ REVERSED = "reversed-scores"
 BUFFER = 1 << 18  # matches to hold before the best are picked
 
 
-def match_keys(stated: Stated, tables: Sequence[Table]) -> dict[str, tuple[str, ...]]:
+def match_keys(stated: Inputs, tables: Sequence[Table]) -> dict[str, tuple[str, ...]]:
     """The keys of matches for Rows.from_tables: decoys compete with the rows of their spectrum."""
     rolled_up = {"peptide": stated.peptide_column, "protein": stated.protein_column}
     if not stated.spectrum_columns:
@@ -113,15 +115,14 @@ def _tie_breakers(row: IntArray) -> HashArray:
 class ScoredMatches(Scored):
     """Scored rows by the best match of each spectrum; the sketch is of these."""
 
-    matches: Matches
-    rows: int  # all of them, best or not
+    rows: int = 0  # all of them, best or not
 
     @classmethod
     def merge(cls, parts: Sequence[Scored]) -> ScoredMatches:
         matches, rows, missing = [], 0, 0
         for part in parts:
             assert isinstance(part, ScoredMatches)
-            matches.append(replace(part.matches, row=part.matches.row + rows))
+            matches.append(replace(part.best, row=part.best.row + rows))
             rows, missing = rows + part.rows, missing + part.sketch.missing
         best = Matches.concatenate(matches).best(SPECTRUM)
         return cls(replace(best.sketch(), missing=missing), best, rows)

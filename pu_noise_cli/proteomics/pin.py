@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InputError, UsageError, option
+from ..pipeline import Inputs
 from ..tables.files import Shard, magic_suffix
 from ..tables.reading import Reader, Table, register_reader
 from ..tables.rows import LABELED, UNLABELED
@@ -80,34 +81,7 @@ def pin_sets(tables: Sequence[Table]) -> dict[int, str] | None:
     return PIN_SETS if any(map(is_pin, tables)) else None
 
 
-class Stated(Protocol):
-    """The roles of columns that the user states; fields are named as the options are."""
-
-    @property
-    def table(self) -> object: ...
-    @property
-    def label_column(self) -> str | None: ...
-    @property
-    def labeled_are(self) -> str | None: ...
-    @property
-    def id_column(self) -> Sequence[str]: ...
-    @property
-    def keep_columns(self) -> Sequence[str]: ...
-    @property
-    def group_column(self) -> str | None: ...
-    @property
-    def features(self) -> Sequence[str]: ...
-    @property
-    def drop_columns(self) -> Sequence[str]: ...
-    @property
-    def spectrum_columns(self) -> Sequence[str]: ...
-    @property
-    def peptide_column(self) -> str | None: ...
-    @property
-    def protein_column(self) -> str | None: ...
-
-
-def pin_roles(stated: Stated, tables: Sequence[Table]) -> dict[str, Any]:
+def pin_roles(stated: Inputs, tables: Sequence[Table]) -> dict[str, Any]:
     """The roles that the columns of a .pin file have, unless stated otherwise, by option.
 
     In a file of another format with the columns of a .pin file, options may say otherwise.
@@ -136,7 +110,7 @@ def pin_roles(stated: Stated, tables: Sequence[Table]) -> dict[str, Any]:
     }
 
 
-def _check_labels(stated: Stated, table: Table) -> None:
+def _check_labels(stated: Inputs, table: Table) -> None:
     """Stop where the labels of a .pin file are taken for others than its decoys."""
     if stated.table is None and stated.labeled_are is None:
         raise UsageError(

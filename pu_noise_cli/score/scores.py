@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -115,6 +115,7 @@ class Scored:
     """Scored rows, summed up."""
 
     sketch: Sketch
+    best: Any = None  # of rows that compete for a key, as their domain keeps them
 
     @classmethod
     def merge(cls, parts: Sequence[Scored]) -> Scored:

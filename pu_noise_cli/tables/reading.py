@@ -189,10 +189,10 @@ def open_table(name: str, layout: Layout = ANY_LAYOUT) -> Table:
 
 
 def open_tables(
-    names: Sequence[str], kind: str | None = None, order: Callable[[str], str] = str
+    names: Sequence[str], layout: Layout = ANY_LAYOUT, order: Callable[[str], str] = str
 ) -> Table:
     """One table of the files that several names stand for, sorted by `order` of their paths."""
-    shards = [shard for name in names for shard in _find_shards(name, kind)]
+    shards = [shard for name in names for shard in _find_shards(name, layout.input_format)]
     paths = Counter(os.path.realpath(shard.path) for shard in shards)
     for shard in shards:
         if paths[os.path.realpath(shard.path)] > 1:
@@ -200,7 +200,9 @@ def open_tables(
     if len({shard.format.kind for shard in shards}) > 1:
         raise InputError(f"{names[0]}, ...: the files have several formats")
     shards.sort(key=lambda shard: (order(shard.path), shard.path))
-    return _table(names[0] if len(names) == 1 else f"{names[0]}, ...", tuple(shards))
+    readable = tuple(_readable(shard, layout) for shard in shards)
+    name = names[0] if len(names) == 1 else f"{names[0]}, ..."
+    return _with_notation(_table(name, readable), layout)
 
 
 def table_in_memory(name: str, table: pa.Table) -> Table:

@@ -1,24 +1,21 @@
-"""The report of a target-decoy search: PSMs, peptides, q-values and PEPs, of one run or many."""
+"""What is shown of a target-decoy search, of one run or many: report.html and matches.json."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import numpy as np
 
+from .. import __version__
 from ..notices import Notice
 from ..numerics import FloatArray
 from ..posterior.candidates import ListedRows
 from ..prior.document import Prior
-from ..proteomics.experiment import PartCounts
-from ..proteomics.levels import PSMS
-from ..proteomics.matches import COUNTING, Confidence
-from ..score.contributions import Contribution
-from ..tables.writing import InputFile, Provenance
-from . import figures
-from .content import (
+from ..report import figures
+from ..report.content import (
     MAX_CANDIDATES,
     MAX_WARNINGS,
     Check,
@@ -30,7 +27,11 @@ from .content import (
     provenance_values,
     warning_check,
 )
-from .page import Chart, Page, Proportion, as_rows, count, rounded, shortened
+from ..report.page import Chart, Page, Proportion, as_rows, count, rounded, shortened
+from ..score.contributions import Contribution
+from ..tables.files import Count, Fraction
+from ..tables.writing import InputFile, Provenance
+from .matches import COUNTING, PSMS, Confidence
 
 RATES = (0.001, 0.005, 0.01, 0.05, 0.1)  # false discovery rates at which targets are counted
 ACCEPTED = 0.01
@@ -41,6 +42,52 @@ MANY_DECOYS, FEW_DECOYS = 1000, 100  # so many count wrong PSMs well, or hardly
 LEVEL_NAMES = {"psms": "PSMs", "peptides": "peptides", "proteins": "proteins"}
 UNUSED = ("posterior", "posterior_low", "posterior_high", "fdr", "spectrum")
 MAX_RUNS = 1000  # that are listed
+
+
+# ---- matches.json
+
+
+class LevelCounts(msgspec.Struct, frozen=True):
+    """The matches, peptides or proteins of an experiment."""
+
+    targets: Count
+    decoys: Count
+    pi0: Fraction  # the fraction of wrong ones among the targets
+    accepted: list[tuple[float, Count]]  # targets up to each q-value
+
+
+class PartCounts(msgspec.Struct, frozen=True):
+    """The best matches of a run or a group."""
+
+    name: str
+    targets: Count
+    decoys: Count
+    pi0: Fraction  # the fraction of wrong ones among the targets: the mean PEP of a group
+    accepted: Count  # targets at 1%, by the q-value within the run or the group
+
+
+class Histogram(msgspec.Struct, frozen=True):
+    """Targets and decoys by score."""
+
+    edges: list[float]
+    targets: list[Count]
+    decoys: list[Count]
+
+
+class MatchesDocument(msgspec.Struct, kw_only=True):
+    """matches.json: an experiment in numbers."""
+
+    schema: Literal["punoise.matches/1"] = "punoise.matches/1"
+    punoise_version: str = __version__
+    n_matches: Count  # in the files, best of their spectra or not
+    levels: dict[str, LevelCounts]
+    runs: list[PartCounts]
+    groups: list[PartCounts] | None
+    histogram: Histogram
+    warnings: list[Notice]
+
+
+# ---- report.html
 
 
 @dataclass(frozen=True)
