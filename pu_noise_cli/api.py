@@ -33,7 +33,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
-from . import pipeline, proteomics  # noqa: F401: it enters its domain
+from . import pipeline, proteomics  # noqa: F401
 from .audit.design import designs, draw_rows, earlier_rows
 from .errors import EstimationError, InputError, UsageError, option, python_spelling
 from .evidence.apply import GroupRanges, LevelRanges, WriteEvidence
