@@ -150,7 +150,7 @@ def work(
     said = {"alpha": case.alpha, "beta": case.beta}
     for method in OURS:
         if method in intervals:
-            estimate = estimate_prior(case.sketch, method, Settings()).estimates[method]
+            estimate = estimate_prior(case.sketch, method, Settings())
         else:
             estimate = ESTIMATORS[method].estimate(case.sketch, Settings())
         said |= {f"{method} alpha": estimate.alpha, f"{method} beta": estimate.beta}
