@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import ClassVar
@@ -34,7 +35,8 @@ def option(name: str, *value: object) -> str:
     """
     if _in_python.get():
         return f"{name}=" + "".join(map(repr, value))
-    return " ".join([_IRREGULAR.get(name) or "--" + name.replace("_", "-"), *map(str, value)])
+    spelled = _IRREGULAR.get(name) or "--" + name.replace("_", "-")
+    return " ".join([spelled, *(shlex.quote(str(one)) for one in value)])
 
 
 @contextlib.contextmanager

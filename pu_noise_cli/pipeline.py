@@ -435,7 +435,7 @@ def estimate(
     domain = scored.domain
     method, fixed = _method_settings(settings, domain, sketch.labeled_class)
     if verdicts and method not in (DEFAULT_METHOD, "all"):
-        raise UsageError(f"{option('verdicts')} needs {option('method')} auto or all")
+        raise UsageError(f"{option('verdicts')} needs {option('method', 'auto')} or all")
     samples = None
     if scored.trained is not None and needs_features(method):
         samples = engine.call("features", feature_samples, scored.rows, scored.trained, seed)

@@ -202,7 +202,7 @@ class GroupRanges:
         known = list(filter(self.has, self.by_group))
         own, groups = (", ".join(map(shown, list(some)[:MAX_NAMED])) for some in (seen, known))
         raise InputError(
-            f"{file}: {option('by')} {by}: no row belongs to a group that has thresholds, such as "
+            f"{file}: {option('by', by)}: no row belongs to a group that has thresholds, such as "
             f"{groups}; the column has {own}. Name the column of groups, or apply the thresholds "
             f"of all rows without {option('by')}"
         )

@@ -258,9 +258,9 @@ def check_by(rows: Rows, by: str) -> None:
     for table in rows.tables:
         table.require(by, option("by"))
     if by == rows.label_column or rows.features == (by,):
-        raise UsageError(f"{option('by')} {by}: this column has the labels or the score")
+        raise UsageError(f"{option('by', by)}: this column has the labels or the score")
     if by not in rows.carried:
-        raise UsageError(f"{option('by')} {by}: this column is one that punoise writes itself")
+        raise UsageError(f"{option('by', by)}: this column is one that punoise writes itself")
     for chunk in rows.chunks([by]):
         _check_groups(chunk, by)
         break
@@ -272,7 +272,7 @@ def _check_groups(chunk: Chunk, by: str) -> None:
     numbers = np.array([chunk.notation.number(name) for name in names[:MAX_LOOKED_AT]])
     if len(names) < MIN_MANY or np.isnan(numbers).mean() > 0.1:
         return
-    what = f"{chunk.file}: {option('by')} {by}: {len(names)} different values in the first"
+    what = f"{chunk.file}: {option('by', by)}: {len(names)} different values in the first"
     what = f"{what} {chunk.batch.num_rows} rows, nearly all of them numbers"
     if (numbers != np.rint(numbers)).mean() > 0.5 and len(names) > chunk.batch.num_rows / 10:
         raise InputError(f"{what}: is this a measurement? Cut it into ranges to group by it")
@@ -291,7 +291,7 @@ def estimate_groups(
     if not calibration.informative:
         shares = calibration.shares
         raise EstimationError(
-            f"{option('by')} {by}: with an alpha of {shares.alpha:.4g} and a beta of "
+            f"{option('by', by)}: with an alpha of {shares.alpha:.4g} and a beta of "
             f"{shares.beta:.4g} over all rows, the scores are not informative about groups"
         )
     bins = Bins.from_calibration(calibration)

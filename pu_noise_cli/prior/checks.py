@@ -151,7 +151,7 @@ def _reversed_scores(case: Case) -> str | None:
     return (
         f"labeled rows score lower than {others} (AUC {case.auc:.3f}); if low scores mean "
         f"positive, add {option('lower_is_positive')} (or remove it if it is there); if the "
-        f"labeled rows are negatives, add {option('labeled_are')} negatives"
+        f"labeled rows are negatives, add {option('labeled_are', 'negatives')}"
     )
 
 

@@ -316,13 +316,13 @@ def shares_for(prior: Prior, sketch: Sketch) -> tuple[Sketch, Shares, tuple[Noti
     if prior.shifted_from is not None:
         raise UsageError(
             "this prior is of new rows: use that of the training rows, with "
-            f"{option('target_alpha')} {prior.alpha}"
+            f"{option('target_alpha', prior.alpha)}"
         )
     if sketch.labeled_class == "negative" and prior.labeled_class == "positive":
         raise UsageError(
             "the prior takes labeled rows as positives, but in these scores they are negatives: "
             f"estimate the prior from them, or use {option('alpha')} with "
-            f"{option('labeled_are')} negatives"
+            f"{option('labeled_are', 'negatives')}"
         )
     if sketch.labeled_class != prior.labeled_class:
         sketch = replace(sketch, labeled_class=prior.labeled_class)
@@ -594,7 +594,7 @@ def _purity_steps(prior: Prior, worthwhile: float, command: str, words: Wording)
     if narrows:
         steps.append(
             f"are at least 3 in 10 {rows} {prior.labeled_class}? Then {words.alpha} is in "
-            f"{show_interval(interval)}: add {option('purity')} {ASKED_PURITY:g}"
+            f"{show_interval(interval)}: add {option('purity', ASKED_PURITY)}"
         )
     draw = command.replace("audit.tsv", "top.tsv")  # beside an audit of all rows
     which = (

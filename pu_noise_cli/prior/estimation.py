@@ -382,7 +382,7 @@ def _select(method: str, samples: Samples | None, best_only: bool) -> Sequence[E
             "best scores": "the best match of each spectrum: a .pin file, or "
             f"{option('spectrum_columns')}",
         }
-        raise UsageError(f"{option('method')} {method} needs {needed[estimator.needs]}")
+        raise UsageError(f"{option('method', method)} needs {needed[estimator.needs]}")
     return [estimator]
 
 

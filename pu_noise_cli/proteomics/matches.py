@@ -49,7 +49,7 @@ def match_keys(stated: Inputs, tables: Sequence[Table]) -> dict[str, tuple[str, 
             raise UsageError(f"{names} need {option('spectrum_columns')} or a .pin file")
         return {}
     if stated.labeled_are != "negatives":
-        needed = f"{option('labeled_are')} negatives"
+        needed = option("labeled_are", "negatives")
         raise UsageError(f"{option('spectrum_columns')} is for decoys: it needs {needed}")
     several = any(len(table.shards) > 1 for table in tables)
     if len(tables) > 1 and several:
@@ -227,7 +227,7 @@ def check_method(method: str) -> tuple[Notice, ...]:
     if method == COUNTING:
         return ()
     message = (
-        f"{option('method')} {method} estimates the share of correct matches from their scores: "
+        f"{option('method', method)} estimates the share of correct matches from their scores: "
         "it does not count decoys, and PEPs and q-values can be several times too low or too high"
     )
     return (Notice("decoys-not-counted", message),)

@@ -116,10 +116,10 @@ def _check_labels(stated: Inputs, table: Table) -> None:
         raise UsageError(
             f"{table.name}: a .pin file says which of its rows are decoys: give it as "
             f"{option('table')}; if {option('labeled')} has decoys only and {option('unlabeled')} "
-            f"none, use {option('labeled_are')} negatives"
+            f"none, use {option('labeled_are', 'negatives')}"
         )
     if stated.table is not None and stated.labeled_are == "positives":
-        positives = f"{option('labeled_are')} positives"
+        positives = option("labeled_are", "positives")
         raise UsageError(f"{positives}: the labeled rows of a .pin file are decoys")
 
 

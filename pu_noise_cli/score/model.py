@@ -305,7 +305,7 @@ class ScoreModel:
 
     def _missing_value(self, chunk: Chunk, row: int) -> InputError:
         remedy = (
-            f"; a score needs one: {option('missing_score')} skip leaves such rows without a "
+            f"; a score needs one: {option('missing_score', 'skip')} leaves such rows without a "
             f"posterior, {option('transform')} learns a score that copes with missing values"
         )
         return chunk.error(self.encoding.columns[0].name, "has no value", row, remedy)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -553,7 +552,7 @@ def _without_row_numbers(
         Notice(
             "identifier-like-column",
             f"column {name!r} numbers the rows and is left out; if it is an ID, use "
-            f"{option('id_column')} {shlex.quote(name)}; {option('features')} keeps it",
+            f"{option('id_column', name)}; {option('features')} keeps it",
         )
         for name in names
     ]
@@ -605,8 +604,8 @@ def _odd_columns(encoding: Encoding, raw: NDArray[np.float64], training: Trainin
                     "leaking-column",
                     f"column {name!r} alone separates labeled from unlabeled rows (AUC "
                     f"{max(auc, 1 - auc):.4f}); if it reveals how rows were labeled, use "
-                    f"{option('drop_columns')} {shlex.quote(columns[name])}; if it is an ID, use "
-                    f"{option('id_column')} {shlex.quote(columns[name])}",
+                    f"{option('drop_columns', columns[name])}; if it is an ID, use "
+                    f"{option('id_column', columns[name])}",
                 )
             )
     return notices
@@ -620,7 +619,7 @@ def _numbered_columns(
         Notice(
             "identifier-like-column",
             f"column {name!r} looks like an id, and the score was learned from it; if it is one, "
-            f"use {option('id_column')} {shlex.quote(name)}",
+            f"use {option('id_column', name)}",
         )
         for name, values in _whole_numbers(encoding, raw)
         if looks_like_id(name, values, *places.T)

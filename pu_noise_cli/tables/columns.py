@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from copy import copy
@@ -614,7 +613,7 @@ class Profiler:
             if not levels or len(counts) > values / 2:
                 message = (
                     f"column {shown(name)} has {len(counts):,} different texts in {values:,} rows; "
-                    f"if it is an ID, use {option('id_column')} {shlex.quote(name)}"
+                    f"if it is an ID, use {option('id_column', name)}"
                 )
                 notices.append(Notice("identifier-like-column", message))
             elif name not in self.categorical and _matching(counts, DATE) > values / 2:

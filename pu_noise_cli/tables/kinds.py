@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
@@ -107,7 +106,7 @@ def remedy(column: str, texts: Mapping[str, int]) -> str:
         by_separator.setdefault(_separator(text), Counter())[text] = rows
     separator = max(by_separator, key=lambda s: by_separator[s].total(), default=None)
     found = by_separator.get(separator, Counter())
-    drop = f"{option('drop_columns')} {shlex.quote(column)} leaves it out"
+    drop = f"{option('drop_columns', column)} leaves it out"
     if separator == "," and all(map(_COMMA.fullmatch, found)):
         if all(map(THOUSANDS[","].fullmatch, found)):
             return f"; {unclear(next(iter(found)))}"
@@ -118,7 +117,7 @@ def remedy(column: str, texts: Mapping[str, int]) -> str:
     if separator is not None:
         what = f"a list separated by {separator!r} is not a number"
         return f"; {what}: {_LISTS[separator]}; {drop}"
-    as_text = f"{option('categorical')} {shlex.quote(column)}"
+    as_text = option("categorical", column)
     if all(text.upper().removeprefix("CHR") in _CHROMOSOMES for text in found):
         return f"; if these are chromosomes, read the column as text with {as_text}, or {drop}"
     repeated = [text for text, rows in found.most_common(MAX_OFFERED) if rows > 1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -376,7 +375,7 @@ def _lacks(missing: Sequence[str], other: str) -> str:
             f"{len(missing):,} columns of {other} are missing ({names}); choose common columns "
             f"with {option('features')}"
         )
-    drop = f"{option('drop_columns')} {shlex.quote(','.join(missing))}"
+    drop = option("drop_columns", ",".join(missing))
     if len(missing) == 1:
         return f"column {missing[0]!r} is missing; {other} has it ({drop} leaves it out)"
     names = ", ".join(map(repr, missing))
