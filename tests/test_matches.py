@@ -301,6 +301,10 @@ def test_groups_have_q_values_of_their_own(experiment, punoise, tmp_path):
     write_pin(tmp_path / "rare.pin", rare)
     given = ["matches", tmp_path / "rare.pin", "--by", "charge", "--out-dir", tmp_path / "rare"]
     assert "few-decoys" in punoise(*given).err
+    out = tmp_path / "by_id"
+    refused = punoise("matches", *experiment, "--by", "SpecId", "--out-dir", out, expect=3)
+    assert "needs a column whose values many matches share" in refused.err
+    assert not (out / "psms.tsv").exists()
 
 
 # What the guide shows

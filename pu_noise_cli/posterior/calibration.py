@@ -69,7 +69,6 @@ class Calibration:
     # the unlabeled rows; without any, labeled rows and known negatives mixed in the ratio of α
     population: FloatArray | IntArray = field(init=False)
     fdr: FloatArray = field(init=False)  # expected fraction of negatives from each cell up
-    label_correct: FloatArray = field(init=False)  # p that a label is right
     label_sign: float = field(init=False)  # 1 if right labels score high, -1 if low
 
     def __post_init__(self) -> None:
@@ -78,7 +77,6 @@ class Calibration:
         self.__dict__.update(
             population=population,
             fdr=_false_discovery_rate(self.posterior, population),
-            label_correct=self.posterior_labeled if positive else 1 - self.posterior_labeled,
             label_sign=1.0 if positive else -1.0,
         )
 

@@ -44,7 +44,7 @@ from ..tables.writing import (
     write_json,
     write_text,
 )
-from .groups import Grouping, q_values_within, within_groups
+from .groups import Grouping, check_groups, q_values_within, within_groups
 from .levels import PERCOLATOR_COLUMNS, count_decoys, level_tables, shown_columns
 from .matches import (
     BUFFER,
@@ -332,6 +332,9 @@ def score_runs(
             shard.set_num_rows(file.rows)
     parts = runs(rows)
     found = engine.write_parts(step, rows, parts, "score", shards)
+    if grouping is not None:
+        groups = {name for run in found for name in run.groups}
+        check_groups(len(groups), sum(len(run.matches.row) for run in found), grouping.by)
     kinds = {
         part.tables[0].shards[0].name: {*np.unique(run.matches.labeled).tolist()}
         for part, run in zip(parts.values(), found, strict=True)

@@ -9,7 +9,6 @@ keeps the PEPs of the whole, a group of 50,000 has its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -25,7 +24,7 @@ from .matches import MIN_PEP, Confidence, Matches, q_values
 
 CHARGE = re.compile(r"(?i)charge_?(\d+)")  # columns that are 1 for matches of one charge
 MODIFICATION = r"[\[({]"  # in a peptide
-MAX_GROUPS = 1000
+MIN_SHARED = 10  # matches of a group on average: with fewer the column is likely an id
 BINS = 200  # of scores
 TERMS = 3  # of a group: factor, slope, curvature
 SPREADS = (0.02, 0.1, 0.3, 1.0)  # standard deviations over groups, of each term
@@ -74,12 +73,12 @@ class Grouping:
         return pc.cast(pa.array(charge), pa.string())
 
 
-def check_groups(names: Sequence[str], by: str) -> None:
-    """Raise an input error if groups are too many to be groups."""
-    if len(names) > MAX_GROUPS:
+def check_groups(groups: int, matches: int, by: str) -> None:
+    """Raise an input error if hardly any matches share a group."""
+    if matches < MIN_SHARED * groups:
         raise InputError(
-            f"column {by!r} has {len(names)} different values; {option('by')} needs a column whose "
-            "values many matches share"
+            f"column {by!r} has {groups:,} different values in {matches:,} matches; "
+            f"{option('by')} needs a column whose values many matches share"
         )
 
 
