@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pu_noise_cli.errors import EstimationError
 from pu_noise_cli.scale.engine import AHEAD, ahead
-from pu_noise_cli.score.classifiers import CLASSIFIERS, Fit, Training
+from pu_noise_cli.score.classifiers import CLASSIFIERS, Fit, Training, Units
 from pu_noise_cli.score.model import Scaling, fit_scaling
 
 every_classifier = pytest.mark.parametrize("name", list(CLASSIFIERS))
@@ -230,3 +230,22 @@ def test_chunks_are_scored_a_few_ahead_and_come_in_order(threads: int) -> None:
     with pytest.raises(ValueError, match="30"):
         next(found)
     assert len(taken) < 40  # what comes after an error is not read
+
+
+def test_rows_in_every_bag_of_one_kind_are_scored_by_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With many rows some are in all bootstrap samples; here half of them are."""
+
+    def all_of_some(
+        units: Units, count: int, allowed: NDArray[np.bool_], rng: np.random.Generator
+    ) -> NDArray[np.uint8]:
+        in_bag = units.leave_third_out(count, allowed, rng)
+        in_bag[::2] = allowed[units.unit][::2, None]
+        return in_bag
+
+    monkeypatch.setattr(Units, "bootstrap", all_of_some)
+    training = shifted(400, 800)
+    fitted = fit("standard", training)
+    assert np.isfinite(fitted.scores).all()
+    assert auc(training.labeled, fitted.scores) == pytest.approx(0.855, abs=0.04)

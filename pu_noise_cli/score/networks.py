@@ -485,17 +485,20 @@ def train_networks(
     kind_of = [kind for kind in kinds for _ in range(kind.blocks)]
     jobs = zip(range(len(kind_of)), kind_of, rng.spawn(len(kind_of)), strict=True)
     blocks = in_threads(block, jobs, threads, progress)
-    models, logits = [], []
+    models, logit, scored_by = [], np.zeros(len(labeled)), np.zeros(len(labeled), np.intp)
     for kind in kinds:
         of_kind = [one for one, other in zip(blocks, kind_of, strict=True) if other is kind]
-        # the probability that a row is in every bag is below 1e-10, even with two groups
-        logits.append(sum(one.total for one in of_kind) / sum(one.count for one in of_kind))
+        total, count = sum(one.total for one in of_kind), sum(one.count for one in of_kind)
+        # a row that one block holds out may be in every bag of the other block of its kind
+        logit += total / np.maximum(count, 1)
+        scored_by += count > 0
         networks = [one.networks for one in of_kind[: kind.kept]]
         W, b, v, c = (
             np.concatenate([getattr(one, name) for one in networks], axis=-1) for name in "Wbvc"
         )
         models.append(BaggedNetworks(W, b, v, c, networks[0].hinges))
-    scores = np.asarray(expit(sum(logits) / len(logits)))
+    # of four blocks, or of the other kind, some network has not seen the row (but for 1 in 10^13)
+    scores = np.asarray(expit(logit / scored_by))
     return Fit(Networks(tuple(models)), scores, tuple(one.part for one in blocks))
 
 
