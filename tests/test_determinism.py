@@ -33,7 +33,7 @@ PLACES = """
 import numpy as np, sys
 from threadpoolctl import threadpool_info
 from pu_noise_cli.score.classifiers import Hinges, Linear
-from pu_noise_cli.score.networks import BaggedNetworks, Networks
+from pu_noise_cli.score.networks import BaggedNetworks, Networks, Plan
 
 (taken,) = {part["architecture"] for part in threadpool_info()}
 assert taken in ("%s", "Haswell"), taken  # which is also Zen's, in a build that knows fewer
@@ -43,7 +43,8 @@ for d in (1, 7, 8, 13, 20, 126, 400):
     weights = [rng.normal(scale=d**-0.5, size=shape).astype(np.float32) for shape in shapes]
     hinges = Hinges(np.repeat(np.arange(d), 2), rng.normal(size=2 * d).astype(np.float32))
     bent = rng.normal(scale=d**-0.5, size=(3 * d, 500)).astype(np.float32)
-    networks = BaggedNetworks(*weights), BaggedNetworks(bent, *weights[1:], hinges)
+    of_plan = BaggedNetworks(bent, *weights[1:], hinges, Plan(2, 2, True))
+    networks = BaggedNetworks(*weights), of_plan
     for model in (Networks(networks), Linear(rng.normal(size=d), 0.1)):
         rows = rng.normal(size=(3, d)).astype(np.float32)
         scores = model.predict(np.repeat(rows, 700, axis=0)).reshape(3, 700)

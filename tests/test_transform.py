@@ -249,3 +249,15 @@ def test_rows_in_every_bag_of_one_kind_are_scored_by_the_other(
     fitted = fit("standard", training)
     assert np.isfinite(fitted.scores).all()
     assert auc(training.labeled, fitted.scores) == pytest.approx(0.855, abs=0.04)
+
+
+def test_new_rows_vary_as_training_rows_do() -> None:
+    """Or labeled rows, which are in the sample, reach scores that most unlabeled rows cannot."""
+    rng = np.random.default_rng(1)
+    labeled = np.arange(10_000) < 2000
+    positive = labeled | (rng.random(10_000) < 0.2)
+    features = rng.normal(size=(10_000, 10)) + 0.9 * positive[:, None]
+    fitted = fit("standard", Training(features.astype(np.float32), labeled))
+    new = (rng.normal(size=(20_000, 10)) + 0.9).astype(np.float32)  # positives, as the labeled rows
+    above = fitted.model.predict(new) > np.quantile(fitted.scores[labeled], 0.97)
+    assert above.mean() == pytest.approx(0.03, abs=0.006)  # 0.016 by the mean of all networks

@@ -7,8 +7,9 @@ rows of a network have weight 0.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -74,21 +75,69 @@ class Kind:
     ridge: float = 1.0  # factors of the penalties on squares and on absolute values of weights
     lasso: float = 0.0
     hinged: bool = False  # whether hinges of the features are features, too
-    kept: int | None = None  # blocks that score new rows; all by default
 
 
 PAPER = (Kind(blocks=4, networks=25, hidden=5),)
-# Wider networks with hinges err less but vary more, and err on other rows than the paper's do. A
-# training row is scored by a third of the networks, so half of them score a new row as precisely.
+# wider networks with hinges err less but vary more, and err on other rows than the paper's do
 BLEND = (
-    Kind(blocks=2, networks=25, hidden=5, kept=1),
-    Kind(2, networks=12, hidden=10, rate=0.05, ridge=0.2, lasso=0.4, hinged=True, kept=1),
+    Kind(blocks=2, networks=25, hidden=5),
+    Kind(blocks=2, networks=12, hidden=10, rate=0.05, ridge=0.2, lasso=0.4, hinged=True),
 )
+
+
+# ---- New rows are scored as training rows are: by networks that might not have seen them
+
+PATTERNS = 1024  # with 32, the lower end of an interval of alpha fell by two thirds
+ODD = np.uint32(0x9E3779B1)  # 2^32 / the golden ratio, for hashes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the networks of one kind were sampled: so many blocks from the first on."""
+
+    blocks: int
+    first: int
+    thirds: bool  # whether samples leave out thirds, instead of being bootstrap samples
+
+
+@functools.lru_cache(maxsize=16)
+def _patterns(plan: Plan, networks: int) -> Matrix:
+    """Weights of the networks of one kind for each pattern, shape (networks, PATTERNS).
+
+    A pattern says which networks did not learn from a row, drawn as for a training row.
+    """
+    rng = np.random.default_rng([plan.blocks, plan.first, plan.thirds, networks])
+    per_block = networks // plan.blocks
+    unseen = np.empty((plan.blocks, per_block, PATTERNS), dtype=np.float32)
+    if plan.thirds:
+        left_out = rng.integers(3, size=(plan.blocks, -(-per_block // 3), PATTERNS))
+        unseen[:] = left_out.repeat(3, 1)[:, :per_block] == np.arange(per_block)[:, None] % 3
+    else:
+        unseen[:] = rng.random(unseen.shape) < math.exp(-1)
+    for block in range(plan.blocks):  # a tenth of the rows is held out
+        unseen[block, :, plan.first + block :: FOLDS] = 0
+    weights = unseen.reshape(networks, PATTERNS)
+    weights[:, weights.sum(0) == 0] = 1
+    return np.asarray(weights / weights.sum(0))
+
+
+def _pattern_of(x: Matrix) -> Rows:
+    """The pattern of each row, by its features, shape (n,)."""
+    bits = np.ascontiguousarray(x, dtype=np.float32).view(np.uint32)
+    factors = (2 * np.arange(1, x.shape[1] + 1, dtype=np.uint32) + 1) * ODD
+    mixed = (bits * factors).sum(1, dtype=np.uint32)
+    mixed ^= mixed >> np.uint32(15)
+    mixed *= ODD
+    return np.asarray(mixed >> np.uint32(22), dtype=np.intp)
 
 
 @dataclass(frozen=True)
 class BaggedNetworks:
-    """k networks of m units side by side; their mean logit is the logit of the score.
+    """k networks of m units side by side; a mean of their logits is the logit of the score.
+
+    With a plan, the mean is over networks that might not have seen the row. A mean over all would
+    vary less than the scores of training rows, and labeled rows, which are nearly all training
+    rows, would then reach scores that hardly any other row has.
 
     Hidden units are clipped to [-1, 1], several times as fast as the paper's tanh.
     """
@@ -98,6 +147,7 @@ class BaggedNetworks:
     v: Vector  # (mk,), from each hidden unit to the output of its network
     c: Vector  # (k,)
     hinges: Hinges = NO_HINGES
+    plan: Plan | None = None
 
     def mean_logit(self, x: Matrix) -> Vector:
         """The mean of the networks' logits, shape (n,), TILE rows at a time.
@@ -108,7 +158,11 @@ class BaggedNetworks:
         """
         n, d = x.shape
         W = np.concatenate([self.W, self.b[None]]).T
-        v, c = self.v / np.float32(len(self.c)), self.c.mean()
+        k = len(self.c)
+        v, c = self.v / np.float32(k), self.c.mean()
+        by_network, patterns = self.v.reshape(-1, k), None
+        if self.plan is not None:
+            patterns, pattern = _patterns(self.plan, k), _pattern_of(x)
         logit = np.empty(n, dtype=np.float32)
         tile = np.zeros((W.shape[1], EDGE + TILE + EDGE), dtype=np.float32)
         tile[-1] = 1
@@ -120,7 +174,13 @@ class BaggedNetworks:
             tile[d:-1, inner] = self.hinges(part).T
             np.matmul(W, tile, out=h)
             h.clip(-1, 1, out=h)
-            logit[start : start + TILE] = (v @ h)[inner] + c
+            if patterns is None:
+                logit[start : start + TILE] = (v @ h)[inner] + c
+            else:
+                logits = np.einsum("jkn,jk->kn", h.reshape(*by_network.shape, -1), by_network)
+                logits = logits[:, inner] + self.c[:, None]
+                logits *= patterns.take(pattern[start : start + TILE], axis=1)
+                logit[start : start + TILE] = logits.sum(0)
         return logit
 
     def arrays(self) -> Arrays:
@@ -128,7 +188,8 @@ class BaggedNetworks:
         arrays: Arrays = {"W": self.W, "b": self.b, "v": self.v, "c": self.c}
         if len(self.hinges.knot):
             arrays |= {"hinge_feature": self.hinges.feature, "hinge_knot": self.hinges.knot}
-        return arrays
+        plan = () if self.plan is None else (self.plan.blocks, self.plan.first, self.plan.thirds)
+        return arrays | {"plan": np.array(plan, dtype=np.int64)}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, d: int) -> Self:
@@ -146,7 +207,19 @@ class BaggedNetworks:
         shapes = ((d + knot.size, v.size), of_units, of_units, (c.size,), (knot.size,))
         for weights, shape in zip((W, b, v, c, knot), shapes, strict=True):
             check_weights(weights, shape)
-        return cls(W, b, v, c, Hinges(feature.astype(np.intp), knot))
+        hinges = Hinges(feature.astype(np.intp), knot)
+        return cls(W, b, v, c, hinges, _stored_plan(arrays["plan"], c.size))
+
+
+def _stored_plan(plan: NDArray[np.generic], networks: int) -> Plan | None:
+    if plan.shape == (0,) and plan.dtype == np.int64:
+        return None
+    blocks, first, thirds = plan.tolist()
+    if plan.dtype != np.int64 or not 1 <= blocks <= FOLDS - first <= FOLDS or thirds not in (0, 1):
+        raise ValueError("not a plan of samples")
+    if networks % blocks:
+        raise ValueError("blocks of unequal size")
+    return Plan(blocks, first, bool(thirds))
 
 
 @dataclass(frozen=True)
@@ -423,6 +496,22 @@ class _Block:
     part: Part
 
 
+def _side_by_side(
+    blocks: Sequence[BaggedNetworks], kind: Kind, plan: Plan | None
+) -> BaggedNetworks:
+    """The networks of several blocks as one."""
+
+    def joined(units: Sequence[NDArray[np.float32]]) -> Matrix:
+        """Of all blocks, the first units of all networks come first, then the second ones ..."""
+        shape = (*units[0].shape[:-1], kind.hidden, kind.networks)
+        together = np.concatenate([part.reshape(shape) for part in units], axis=-1)
+        return together.reshape(*units[0].shape[:-1], -1)
+
+    W, b, v = (joined([getattr(block, name) for block in blocks]) for name in "Wbv")
+    c = np.concatenate([block.c for block in blocks])
+    return BaggedNetworks(W, b, v, c, blocks[0].hinges, plan)
+
+
 @register("networks", Networks)
 def train_networks(
     training: Training,
@@ -431,6 +520,7 @@ def train_networks(
     progress: ShareDone,
     learned: NDArray[np.bool_] | None = None,
     kinds: tuple[Kind, ...] = PAPER,
+    as_unseen: bool = True,
 ) -> Fit:
     """Train networks on some or all rows, with out-of-bag scores of all.
 
@@ -443,6 +533,8 @@ def train_networks(
         The rows to learn from; all by default.
     kinds
         Of networks, the paper's by default.
+    as_unseen
+        Whether new rows are scored as training rows are, by part of the networks.
     """
     from scipy.special import expit
 
@@ -492,11 +584,9 @@ def train_networks(
         # a row that one block holds out may be in every bag of the other block of its kind
         logit += total / np.maximum(count, 1)
         scored_by += count > 0
-        networks = [one.networks for one in of_kind[: kind.kept]]
-        W, b, v, c = (
-            np.concatenate([getattr(one, name) for one in networks], axis=-1) for name in "Wbvc"
-        )
-        models.append(BaggedNetworks(W, b, v, c, networks[0].hinges))
+        first = kind_of.index(kind)
+        plan = Plan(kind.blocks, first, kind.hinged) if as_unseen else None
+        models.append(_side_by_side([one.networks for one in of_kind], kind, plan))
     # of four blocks, or of the other kind, some network has not seen the row (but for 1 in 10^13)
     scores = np.asarray(expit(logit / scored_by))
     return Fit(Networks(tuple(models)), scores, tuple(one.part for one in blocks))
@@ -594,13 +684,13 @@ def semi_supervised(training: Training, seed: int, threads: int, progress: Share
     unlabeled rows, and the second labeled rows from unlabeled ones with low scores. All other rows
     are scored out of bag, too, or they would differ from labeled rows in how they are scored.
     """
-    first = train_networks(training, seed, threads, progress_of(progress, 0, 2))
+    first = train_networks(training, seed, threads, progress_of(progress, 0, 2), as_unseen=False)
     apart = set_apart(first.scores, training.labeled)
     if apart.sum() < MIN_APART:
         progress(1.0)
         return first
-    second = progress_of(progress, 1, 2)
-    return train_networks(training, seed, threads, second, learned=training.labeled | apart)
+    second, learned = progress_of(progress, 1, 2), training.labeled | apart
+    return train_networks(training, seed, threads, second, learned=learned, as_unseen=False)
 
 
 def set_apart(scores: NDArray[np.float64], labeled: NDArray[np.bool_]) -> NDArray[np.bool_]:
