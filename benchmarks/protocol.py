@@ -112,7 +112,7 @@ def scores(draw: Draw, classifier: str, seed: int) -> tuple[np.ndarray, np.ndarr
     features = np.concatenate([draw.labeled, draw.unlabeled])
     labeled = np.arange(len(features)) < len(draw.labeled)
     training = Training(fit_scaling(features).apply(features), labeled)
-    train = CLASSIFIERS[classifier].train
+    train = CLASSIFIERS[classifier]
     found = train(training, seed=seed, threads=1, progress=lambda share: None).scores
     return found[labeled], found[~labeled]
 

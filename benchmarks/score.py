@@ -33,7 +33,7 @@ DEFAULT, EARLIER = "standard", "earlier default"
 
 
 def fit(classifier: str, training: Training, seed: int) -> Fit:
-    return CLASSIFIERS[classifier].train(training, seed, threads=1, progress=lambda share: None)
+    return CLASSIFIERS[classifier](training, seed, threads=1, progress=lambda share: None)
 
 
 def earlier_default(training: Training, seed: int) -> Fit:

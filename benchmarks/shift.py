@@ -80,7 +80,7 @@ def draw(setting: Setting, seed: int) -> Drawn:
     scores, new = x[:n, 0], x[n:, 0]
     if setting.learned:
         scaling = fit_scaling(x[:n])
-        train = CLASSIFIERS["logistic"].train
+        train = CLASSIFIERS["logistic"]
         fit = train(Training(scaling.apply(x[:n]), labeled), 0, 1, lambda fraction: None)
         scores, new = fit.scores, fit.model.predict(scaling.apply(x[n:]))
     return Sketch.from_rows(scores, labeled.astype(np.int8)), new, float(y[n:].mean())

@@ -50,9 +50,7 @@ def main() -> None:
         for repeat in range(options.repeats):
             x, labeled, y = draw(repeat)
             training = Training(fit_scaling(x).apply(x), labeled)
-            fit = CLASSIFIERS[name].train(
-                training, seed=repeat, threads=1, progress=lambda share: None
-            )
+            fit = CLASSIFIERS[name](training, seed=repeat, threads=1, progress=lambda share: None)
             scores, truth = fit.scores[~labeled], y[~labeled]
             sketch = Sketch.from_samples(fit.scores[labeled], scores)
             prior = estimate_prior(sketch, "auto", Settings())

@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--classifier", choices=list(CLASSIFIERS), default="networks")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    classify = CLASSIFIERS[options.classifier].train
+    classify = CLASSIFIERS[options.classifier]
 
     print("| data | β | AUC | sd | paper | difference |\n|---|---|---|---|---|---|")
     differences = []

@@ -18,8 +18,7 @@ from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
 from pu_noise_cli.scale.engine import ahead
-from pu_noise_cli.score.classifiers import Training
-from pu_noise_cli.score.networks import train_networks
+from pu_noise_cli.score.classifiers import Training, paper_networks
 
 N_LABELED, N_UNLABELED = 1_000, 10_000
 N_SCORED = 1_000_000
@@ -59,7 +58,7 @@ def main() -> None:
             bagging.fit(training.features, training.labeled)
         theirs = clock() - start
         start = clock()
-        fit = train_networks(training, seed=0, threads=threads, progress=lambda _: None)
+        fit = paper_networks(training, seed=0, threads=threads, progress=lambda _: None)
         ours = clock() - start
         print(f"| {d} | train | {theirs:.2f} s | {ours:.2f} s | {theirs / ours:.1f} |")
         aucs = [

@@ -16,6 +16,7 @@ IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 HashArray = NDArray[np.uint64]
 Matrix = NDArray[np.float32]
+Vector = NDArray[np.float32]
 
 
 # ---- Probabilities, odds and logits

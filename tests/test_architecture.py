@@ -52,7 +52,7 @@ MAY_IMPORT = {
     "__main__": {"cli"},
 }
 ROOMS = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
-MAX_FILES = 88
+MAX_FILES = 89
 
 # not yet moved; these lists only shrink
 NOT_YET: set[str] = set()

@@ -14,7 +14,7 @@ from pu_noise_cli.tables.columns import Column
 def measure(x, labeled, classifier="networks", kinds=(), sign=1.0, threads=1):
     """The contributions of the columns of a table, by name."""
     training = Training(fit_scaling(x).apply(x), labeled)
-    fit = CLASSIFIERS[classifier].train(training, 0, 1, lambda fraction: None)
+    fit = CLASSIFIERS[classifier](training, 0, 1, lambda fraction: None)
     columns = [Column(f"x{i}", "number") for i in range(x.shape[1])]
     found = contributions(training, fit.parts, columns, sign, 0, threads)
     return {one.column: one for one in found}

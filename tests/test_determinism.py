@@ -31,24 +31,29 @@ SIZES = (70_001, 1, 99_999, 40_000)  # of the unlabeled files
 
 PLACES = """
 import numpy as np, sys
-from threadpoolctl import threadpool_info
-from pu_noise_cli.score.classifiers import Hinges, Linear
-from pu_noise_cli.score.networks import BaggedNetworks, Networks, Plan
+from threadpoolctl import threadpool_info, threadpool_limits
+from pu_noise_cli.score.classifiers import Linear
+from pu_noise_cli.score.networks import Networks
+from pu_noise_cli.score.trees import Trees
 
 (taken,) = {part["architecture"] for part in threadpool_info()}
 assert taken in ("%s", "Haswell"), taken  # which is also Zen's, in a build that knows fewer
+threadpool_limits(1)
 rng = np.random.default_rng(0)
 for d in (1, 7, 8, 13, 20, 126, 400):
-    shapes = ((d, 500), (500,), (500,), (100,))
-    weights = [rng.normal(scale=d**-0.5, size=shape).astype(np.float32) for shape in shapes]
-    hinges = Hinges(np.repeat(np.arange(d), 2), rng.normal(size=2 * d).astype(np.float32))
-    bent = rng.normal(scale=d**-0.5, size=(3 * d, 500)).astype(np.float32)
-    of_plan = BaggedNetworks(bent, *weights[1:], hinges, Plan(2, 2, True))
-    networks = BaggedNetworks(*weights), of_plan
-    for model in (Networks(networks), Linear(rng.normal(size=d), 0.1)):
+    networks = [
+        Networks(rng.normal(scale=d**-0.5, size=(d, m)).astype(np.float32), *vectors, 0.1)
+        for m in (5, 21, 40)
+        for vectors in [rng.normal(size=(2, m)).astype(np.float32)]
+    ]
+    splits = rng.integers(d, size=(9, 6)), rng.normal(size=(9, 6)).astype(np.float32)
+    trees = Trees(*splits, rng.normal(size=(9, 64)).astype(np.float32))
+    for scorer in (*networks, trees, Linear(rng.normal(size=d), 0.1)):
         rows = rng.normal(size=(3, d)).astype(np.float32)
-        scores = model.predict(np.repeat(rows, 700, axis=0)).reshape(3, 700)
-        assert (scores == scores[:, :1]).all(), (d, type(model).__name__)
+        for order in "CF":
+            logit = scorer.logit(np.asarray(np.repeat(rows, 1700, axis=0), order=order))
+            logit = logit.reshape(3, 1700)
+            assert (logit == logit[:, :1]).all(), (d, type(scorer).__name__)
 """
 
 

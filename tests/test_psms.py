@@ -15,8 +15,7 @@ from conftest import call_quietly
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.proteomics import pin as pin_tables
 from pu_noise_cli.proteomics.matches import Matches, check_decoys, q_values
-from pu_noise_cli.score.classifiers import CLASSIFIERS, Training
-from pu_noise_cli.score.networks import set_apart
+from pu_noise_cli.score.classifiers import CLASSIFIERS, Training, set_apart
 from pu_noise_cli.score.training import discriminating_features
 from pu_noise_cli.tables.reading import open_table
 
@@ -379,9 +378,7 @@ def test_the_second_round_learns_from_what_the_first_set_apart():
     x = rng.normal(size=(4000, 4)).astype(np.float32)
     x[3000:] += 1.5  # of the 2,500 unlabeled rows, 1,500 are as the labeled ones are
     fits = {
-        name: CLASSIFIERS[name].train(
-            Training(x, labeled), seed=0, threads=1, progress=lambda _: None
-        )
+        name: CLASSIFIERS[name](Training(x, labeled), seed=0, threads=1, progress=lambda _: None)
         for name in ("networks", "semi-supervised")
     }
     apart = set_apart(fits["networks"].scores, labeled)

@@ -11,14 +11,21 @@ from numpy.typing import NDArray
 
 from pu_noise_cli.errors import EstimationError
 from pu_noise_cli.scale.engine import AHEAD, ahead
-from pu_noise_cli.score.classifiers import CLASSIFIERS, Fit, Training, Units
+from pu_noise_cli.score.classifiers import (
+    CLASSIFIERS,
+    DIVISIONS,
+    FOLDS,
+    Fit,
+    Model,
+    Training,
+)
 from pu_noise_cli.score.model import Scaling, fit_scaling
 
 every_classifier = pytest.mark.parametrize("name", list(CLASSIFIERS))
 
 
 def fit(name: str, training: Training, threads: int = 2, seed: int = 1) -> Fit:
-    return CLASSIFIERS[name].train(training, seed=seed, threads=threads, progress=lambda _: None)
+    return CLASSIFIERS[name](training, seed=seed, threads=threads, progress=lambda _: None)
 
 
 def auc(labeled: NDArray[np.bool_], scores: NDArray[np.float64]) -> float:
@@ -53,7 +60,7 @@ def test_a_stored_model_predicts_the_same(name: str) -> None:
     model = fit(name, training).model
     arrays = model.arrays()
     assert all(array.dtype != object for array in arrays.values())
-    again = CLASSIFIERS[name].model.from_arrays(arrays, training.features.shape[1])
+    again = Model.from_arrays(arrays, training.features.shape[1])
     scores = model.predict(training.features)
     assert scores.shape == (360,)
     assert scores.min() >= 0
@@ -89,7 +96,7 @@ def test_copies_leak_unless_they_are_grouped(name: str) -> None:
     features = rng.normal(size=(150, 30))[groups].astype(np.float32)
     leaking = auc(labeled, fit(name, Training(features, labeled)).scores)
     honest = auc(labeled, fit(name, Training(features, labeled, groups)).scores)
-    assert leaking > 0.65
+    assert leaking > 0.6
     assert honest == pytest.approx(0.5, abs=0.12)
 
 
@@ -133,7 +140,7 @@ def test_constant_and_single_features(name: str) -> None:
 @every_classifier
 def test_progress_rises_to_one(name: str) -> None:
     seen: list[float] = []
-    CLASSIFIERS[name].train(shifted(30, 60), seed=0, threads=2, progress=seen.append)
+    CLASSIFIERS[name](shifted(30, 60), seed=0, threads=2, progress=seen.append)
     assert seen == sorted(seen)
     assert seen[0] > 0
     assert seen[-1] == 1
@@ -232,23 +239,18 @@ def test_chunks_are_scored_a_few_ahead_and_come_in_order(threads: int) -> None:
     assert len(taken) < 40  # what comes after an error is not read
 
 
-def test_rows_in_every_bag_of_one_kind_are_scored_by_the_other(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """With many rows some are in all bootstrap samples; here half of them are."""
-
-    def all_of_some(
-        units: Units, count: int, allowed: NDArray[np.bool_], rng: np.random.Generator
-    ) -> NDArray[np.uint8]:
-        in_bag = units.leave_third_out(count, allowed, rng)
-        in_bag[::2] = allowed[units.unit][::2, None]
-        return in_bag
-
-    monkeypatch.setattr(Units, "bootstrap", all_of_some)
-    training = shifted(400, 800)
+def test_given_folds_are_kept_apart() -> None:
+    """Rows that say how they are labeled are no use to the members of their own folds."""
+    rng = np.random.default_rng(6)
+    groups = np.arange(600) % 60
+    labeled = (groups < 20)[rng.permutation(60)][groups]
+    features = rng.normal(size=(60, 30))[groups].astype(np.float32)
+    training = Training(features, labeled, groups, rng.integers(FOLDS**DIVISIONS, size=60)[groups])
     fitted = fit("standard", training)
-    assert np.isfinite(fitted.scores).all()
-    assert auc(training.labeled, fitted.scores) == pytest.approx(0.855, abs=0.04)
+    assert auc(labeled, fitted.scores) == pytest.approx(0.5, abs=0.15)
+    again = fitted.model.predict(features, training.place)
+    np.testing.assert_allclose(again, fitted.scores, rtol=1e-6)
+    assert auc(labeled, fitted.model.predict(features)) > 0.9
 
 
 def test_new_rows_vary_as_training_rows_do() -> None:
@@ -260,4 +262,4 @@ def test_new_rows_vary_as_training_rows_do() -> None:
     fitted = fit("standard", Training(features.astype(np.float32), labeled))
     new = (rng.normal(size=(20_000, 10)) + 0.9).astype(np.float32)  # positives, as the labeled rows
     above = fitted.model.predict(new) > np.quantile(fitted.scores[labeled], 0.97)
-    assert above.mean() == pytest.approx(0.03, abs=0.006)  # 0.016 by the mean of all networks
+    assert above.mean() == pytest.approx(0.03, abs=0.006)  # 0.016 by the mean of all members

@@ -18,9 +18,8 @@ import numpy as np
 
 from ..notices import Notice
 from ..numerics import BoolArray, FloatArray, IntArray
-from ..score.classifiers import Training
+from ..score.classifiers import Training, paper_networks
 from ..score.model import fit_scaling
-from ..score.networks import train_networks
 from ..score.sketch import Sketch
 from .auto import ALPHA, DRAWS, LEVEL, Belief, Evidence, auto, believe
 from .base import Estimate, Samples, Settings, register
@@ -208,7 +207,7 @@ def _tables(samples: Samples, settings: Settings, rng: np.random.Generator) -> T
     scores = np.full(len(rows), 0.5)
     if min(map(len, parts)) > 1:
         training = Training(rows, labeled)
-        fit = train_networks(
+        fit = paper_networks(
             training, seed=settings.seed, threads=1, progress=lambda fraction: None
         )
         scores = np.clip(fit.scores, 1e-4, 1 - 1e-4)

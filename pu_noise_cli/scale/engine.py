@@ -20,13 +20,10 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from .. import __version__
 from ..errors import InputError, MachineError, UsageError, option
-from ..numerics import FloatArray, Matrix
 from ..tables.files import Count, document, read_json
 from ..tables.reading import MANIFEST, parquet_key
 from ..tables.rows import SETS, Rows
@@ -39,13 +36,7 @@ ShareDone = Callable[[float], None]  # takes the fraction of the work that is do
 
 # ---- Threads: BLAS gets one, as its division of a sum among several shows in the last digits
 
-CHUNK = 4864  # rows at a time: some dozen tiles of the networks
 AHEAD = 4  # chunks scored at once; with more, the thread that reads and writes sets the pace
-
-
-def chunks(n: int) -> Iterator[slice]:
-    """Slices of n rows, which do not depend on the number of threads."""
-    return (slice(start, min(start + CHUNK, n)) for start in range(0, n, CHUNK))
 
 
 @functools.cache
@@ -54,16 +45,9 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-def by_chunks(score: Callable[[Matrix], NDArray[np.floating[Any]]], features: Matrix) -> FloatArray:
-    """score(rows) of all rows, shape (n,), CHUNK rows at a time.
-
-    The score of a row must not depend on other rows, nor on its place among them.
-    """
-    out = np.empty(len(features))
-    with _blas().limit(limits=1):
-        for part in chunks(len(features)):
-            out[part] = score(features[part])
-    return out
+def one_blas_thread() -> contextlib.AbstractContextManager[Any]:
+    """A context in which BLAS uses one thread, so that sums do not depend on the machine."""
+    return _blas().limit(limits=1)
 
 
 def ahead(
@@ -76,7 +60,7 @@ def ahead(
         return
     threads = min(threads, AHEAD)
     waiting: deque[tuple[Item, Future[Result]]] = deque()
-    with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(threads) as pool:
         try:
             for item in items:
                 waiting.append((item, pool.submit(task, item)))

@@ -1,52 +1,43 @@
-"""Classifiers of labeled against unlabeled rows: registry, folds, logistic regression.
+"""Classifiers of labeled against unlabeled rows. No row is scored by a model that learned from it.
 
-A classifier scores its training rows out of bag or out of fold, and never splits a group.
+Rows are divided into folds, several times. In each division every fold has a member, which learns
+from the other folds. A row's score is the mean logit of the members of its folds, one per division.
+A new row gets its folds by a hash of its features, and so is scored as training rows are. A mean
+over all members would vary less, and labeled rows, which are nearly all training rows, would reach
+scores that hardly any other row has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from math import exp, factorial
-from typing import Protocol, Self, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import EstimationError
-from ..numerics import Matrix
-from ..scale.engine import ShareDone, by_chunks, in_threads
-from ..tables.files import Arrays
+from ..numerics import BoolArray, FloatArray, IntArray, Matrix, Vector
+from ..scale.engine import ShareDone, in_threads, one_blas_thread
+from ..tables.files import Arrays, check_weights, part_of, prefixed
+from .networks import Networks, train_networks
+from .trees import Trees, train_trees
 
-Vector = NDArray[np.float32]
+DIVISIONS, FOLDS = 4, 3
+LINEAR_DIVISIONS = 2  # of a linear score, which varies less
+SPARE = 10  # one of so many rows is spare in each division
+CHUNK, CHUNK_VALUES = 48_000, 1 << 22  # rows, and values of features, that are scored at once
 
-FOLDS = 5
 MAX_STEPS, MAX_SLOPE = 1000, 1e-4  # of logistic regression: where it ends
-MAX_WEIGHT = 1e15  # of a stored model: sums of such stay finite in 32 bits
-# counts of a Poisson distribution of mean 1, each as often as it is probable: drawing an index is
-# many times as fast as drawing from the distribution
-POISSON = np.repeat(
-    np.arange(9, dtype=np.uint8),
-    np.diff([round((1 << 16) * sum(exp(-1) / factorial(j) for j in range(i))) for i in range(10)]),
-)
 
+WIDE = 1000  # features, from which only a linear score is learned if labeled rows are fewer
+FEW_LABELED = 300  # rows, up to which a linear score has a weight
+OF_NETWORKS, OF_TREES = 0.4, 0.6  # weights of their logits
+OF_LINEAR = np.linspace(0, 0.5, 5)  # weights of the linear logit that are averaged
 
-def check_weights(weights: NDArray[np.generic], shape: tuple[int, ...]) -> None:
-    """Raise a ValueError unless weights have a shape and are finite and not huge."""
-    if weights.shape != shape:
-        raise ValueError(f"weights of shape {weights.shape}, not {shape}")
-    if not (np.abs(weights.astype(np.float64)) <= MAX_WEIGHT).all():
-        raise ValueError("weights are not finite, or too large")
-
-
-def prefixed(prefix: str, arrays: Arrays) -> Arrays:
-    """The arrays with a prefix to their names."""
-    return {prefix + name: array for name, array in arrays.items()}
-
-
-def part_of(arrays: Arrays, prefix: str) -> Arrays:
-    """The arrays whose names start with a prefix, without it."""
-    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+MAX_MIXED = 0.1  # the fraction of labeled rows among rows that are set apart
+MIN_APART = 20  # rows that must be set apart for a second round
 
 
 @dataclass(frozen=True)
@@ -54,147 +45,189 @@ class Training:
     """The rows to learn from; feature values are finite, standardized and of moderate size."""
 
     features: Matrix  # (n, d)
-    labeled: NDArray[np.bool_]  # (n,)
-    groups: NDArray[np.int64] | None = None  # (n,): rows of one group are never split
+    labeled: BoolArray  # (n,)
+    groups: IntArray | None = None  # (n,): rows of one group are never split
+    place: IntArray | None = None  # (n,): folds, if given: digits of a number to base FOLDS
 
 
-class Model(Protocol):
-    """A trained classifier, which scores new rows and is stored as plain arrays."""
+# ---- Scorers and models
 
-    def predict(self, features: Matrix) -> NDArray[np.float64]:
-        """Scores in [0, 1], shape (n,), that rank as p(S=1|x) does."""
+
+class Scorer(Protocol):
+    """A logit as a function of features, stored as plain arrays."""
+
+    def logit(self, x: Matrix) -> Vector | FloatArray:
+        """The logit of rows x, shape (n,); it does not depend on other rows."""
+
+    def changes(
+        self, x: Matrix, edits: Iterable[tuple[slice, Matrix]]
+    ) -> Iterator[Vector | FloatArray]:
+        """What each edit does to the logit of rows x; it gives some features other values."""
+
+    def influence(self, x: Matrix) -> FloatArray:
+        """How much each feature moves the logit of rows x, as a variance, shape (d,)."""
+
+    def scaled(self, factor: float) -> Self:
+        """The same with a logit times a factor."""
 
     def arrays(self) -> Arrays:
         """The arrays to store, none of object type."""
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, d: int) -> Self:
+        """The scorer of d features with these arrays; a ValueError if there is none."""
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The logit is linear in the features."""
+
+    coefficients: FloatArray  # (d,)
+    intercept: float
+
+    def logit(self, x: Matrix) -> FloatArray:
+        """The logit of rows x, shape (n,)."""
+        # column by column: in a BLAS product the position of a row shows in its last digits
+        logit = np.full(len(x), self.intercept)
+        for column, coefficient in zip(x.T, self.coefficients, strict=True):
+            logit += coefficient * column
+        return logit
+
+    def changes(self, x: Matrix, edits: Iterable[tuple[slice, Matrix]]) -> Iterator[FloatArray]:
+        """What each edit of some features of x does to the logit."""
+        for features, values in edits:
+            yield (values - x[:, features]) @ self.coefficients[features]
+
+    def influence(self, x: Matrix) -> FloatArray:
+        """How much each feature moves the logit of rows x, as a variance, shape (d,)."""
+        return np.square(self.coefficients) * x.var(0)
+
+    def scaled(self, factor: float) -> Self:
+        """The same with a logit times a factor."""
+        return replace(
+            self, coefficients=self.coefficients * factor, intercept=self.intercept * factor
+        )
+
+    def arrays(self) -> Arrays:
+        """The arrays to store."""
+        return {"coefficients": self.coefficients, "intercept": np.array(self.intercept)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, d: int) -> Self:
+        """The scorer of d features with these arrays; a ValueError if there is none."""
+        coefficients = np.asarray(arrays["coefficients"], dtype=np.float64)
+        check_weights(coefficients, (d,))
+        check_weights(arrays["intercept"], ())
+        return cls(coefficients, float(arrays["intercept"]))
+
+
+SCORERS: dict[str, type[Scorer]] = {"networks": Networks, "trees": Trees, "linear": Linear}
+
+
+@dataclass(frozen=True)
+class Member:
+    """Scorers of one fold, by name; the logit is the sum of theirs."""
+
+    scorers: Mapping[str, Scorer]
+
+    def logit(self, x: Matrix) -> FloatArray:
+        """The logit of rows x, shape (n,)."""
+        return np.sum([one.logit(x) for one in self.scorers.values()], axis=0, dtype=np.float64)
+
+    def changes(self, x: Matrix, edits: Sequence[tuple[slice, Matrix]]) -> Iterator[FloatArray]:
+        """What each edit of some features of x does to the logit."""
+        for parts in zip(*(one.changes(x, edits) for one in self.scorers.values()), strict=True):
+            yield np.sum(parts, axis=0, dtype=np.float64)
+
+    def influence(self, x: Matrix) -> FloatArray:
+        """How much each feature moves the logit of rows x, as a variance, shape (d,)."""
+        return np.sum([one.influence(x) for one in self.scorers.values()], axis=0)
+
+    def arrays(self) -> Arrays:
+        """The arrays to store."""
+        parts = [prefixed(f"{name}.", one.arrays()) for name, one in self.scorers.items()]
+        return {name: array for part in parts for name, array in part.items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, d: int) -> Self:
+        """The member of d features with these arrays; a ValueError if there is none."""
+        found = {name: part_of(arrays, f"{name}.") for name in SCORERS}
+        scorers = {n: SCORERS[n].from_arrays(part, d) for n, part in found.items() if part}
+        if not scorers:
+            raise ValueError("a member without a score")
+        return cls(scorers)
+
+
+@dataclass(frozen=True)
+class Model:
+    """The members of each division's folds."""
+
+    members: tuple[tuple[Member, ...], ...]
+
+    def predict(self, features: Matrix, place: IntArray | None = None) -> FloatArray:
+        """Scores in [0, 1], shape (n,), that rank as p(S=1|x) does.
+
+        Rows are new, or their folds are given by their place, see Training.
+        """
+        from scipy.special import expit
+
+        rows = max(1, min(CHUNK, CHUNK_VALUES // features.shape[1]))
+        logit = np.empty(len(features))
+        with one_blas_thread():
+            for start in range(0, len(features), rows):
+                some = slice(start, start + rows)
+                logit[some] = self._logit(features[some], None if place is None else place[some])
+        return np.asarray(expit(logit))
+
+    def _logit(self, x: Matrix, place: IntArray | None) -> FloatArray:
+        logit = np.zeros(len(x))
+        columns = np.ascontiguousarray(x.T)
+        place = _hash(columns) if place is None else place
+        for members in self.members:
+            fold, place = place % len(members), place // len(members)
+            for number, member in enumerate(members):
+                rows = np.flatnonzero(fold == number)
+                if len(rows):
+                    logit[rows] += member.logit(columns.take(rows, axis=1).T)
+        return logit / len(self.members)
+
+    def arrays(self) -> Arrays:
+        """The arrays to store."""
+        return {
+            f"{i}.{j}.{name}": array
+            for i, members in enumerate(self.members)
+            for j, member in enumerate(members)
+            for name, array in member.arrays().items()
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, d: int) -> Self:
         """The model of d features with these arrays; a ValueError if there is none."""
 
+        def parts(arrays: Arrays) -> list[Arrays]:
+            count = len({name.partition(".")[0] for name in arrays})
+            return [part_of(arrays, f"{i}.") for i in range(count)]
 
-@dataclass(frozen=True)
-class Hinges:
-    """max(x_j - t, 0) for some features j and knots t, so that units can bend along a feature."""
-
-    feature: NDArray[np.intp]  # (h,)
-    knot: Vector  # (h,)
-
-    def __call__(self, x: Matrix) -> Matrix:
-        """The hinges of rows x, shape (n, h)."""
-        return np.maximum(x[:, self.feature] - self.knot, 0)
+        members = [[Member.from_arrays(part, d) for part in parts(one)] for one in parts(arrays)]
+        if not members:
+            raise ValueError("a model without members")
+        return cls(tuple(map(tuple, members)))
 
 
-NO_HINGES = Hinges(np.empty(0, np.intp), np.empty(0, np.float32))
+def _hash(columns: Matrix) -> IntArray:
+    """A number for each row by its features, shape (n,)."""
+    odd = np.uint32(0x9E3779B1)  # 2^32 / the golden ratio
+    mixed = np.zeros(columns.shape[1], dtype=np.uint32)
+    for column in columns.view(np.uint32):
+        mixed += column
+        mixed *= odd
+    for shift in (16, 15):
+        mixed ^= mixed >> np.uint32(shift)
+        mixed *= odd
+    return (mixed ^ (mixed >> np.uint32(16))).astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Part:
-    """Networks, or a linear model, with the probed rows that they did not learn from.
-
-    Hidden units, if there are any, are clipped to [-1, 1].
-    """
-
-    W: Matrix  # (d + h, units)
-    b: Matrix  # (units,)
-    unseen: NDArray[np.bool_]  # (probed rows, k)
-    v: Matrix | None = None  # (units / k, k), from each hidden unit to the logit of its network
-    hinges: Hinges = NO_HINGES
-
-    def hidden(self, x: Matrix) -> Matrix:
-        """The hidden units before they are clipped, shape (units, n)."""
-        d = x.shape[1]
-        linear = self.W[:d].T @ x.T + self.b[:, None]
-        return np.asarray(linear + self.W[d:].T @ self.hinges(x).T)
-
-    def change(self, before: Matrix, after: Matrix, features: slice) -> Matrix:
-        """What a change of some features does to the hidden units, shape (units, n).
-
-        Parameters
-        ----------
-        before, after : (n, len(features))
-            The values of these features only.
-        """
-        change = self.W[features].T @ (after - before).T
-        place = self.hinges.feature
-        own = np.flatnonzero((place >= features.start) & (place < features.stop))
-        if len(own):
-            hinges = Hinges(place[own] - features.start, self.hinges.knot[own])
-            d = len(self.W) - len(place)
-            change += self.W[d + own].T @ (hinges(after) - hinges(before)).T
-        return np.asarray(change)
-
-    def logits(self, hidden: Matrix) -> Matrix:
-        """The logits of k networks but for constants, shape (k, n); changes the hidden units."""
-        if self.v is None:
-            return hidden
-        hidden.clip(-1, 1, out=hidden)
-        by_network = hidden.reshape(*self.v.shape, -1)
-        return np.asarray(np.einsum("jkn,jk->kn", by_network, self.v))
-
-    def slopes(self, hidden: Matrix) -> Matrix:
-        """The slopes of the sum of all logits in the hidden units, shape (units, n)."""
-        if self.v is None:
-            return np.ones_like(hidden)
-        return np.asarray((np.abs(hidden) < 1) * self.v.ravel()[:, None])
-
-
-PROBED = 1500  # rows of each kind by which a model's columns are judged
-
-
-def probed_rows(labeled: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """So many labeled rows, then unlabeled ones, evenly spread; the same again if they are few."""
-
-    def some(rows: NDArray[np.intp]) -> NDArray[np.intp]:
-        if len(rows) < PROBED:
-            return np.resize(rows, PROBED)
-        return rows[np.arange(PROBED) * len(rows) // PROBED]
-
-    return np.concatenate([some(np.flatnonzero(kind)) for kind in (labeled, ~labeled)])
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A model, and scores of its training rows by parts of it that did not see them."""
-
-    model: Model
-    scores: NDArray[np.float64]  # (n,), out-of-bag or out-of-fold
-    parts: tuple[Part, ...] = ()  # of the model, if its columns can be judged
-
-
-class Train(Protocol):
-    """Trains a model; the same seed gives the same bytes for any number of threads."""
-
-    def __call__(self, training: Training, seed: int, threads: int, progress: ShareDone) -> Fit: ...
-
-
-@dataclass(frozen=True)
-class Classifier:
-    """A way to separate labeled from unlabeled rows, and the type of its models."""
-
-    train: Train
-    model: type[Model]
-
-
-CLASSIFIERS: dict[str, Classifier] = {}
-AnyTrain = TypeVar("AnyTrain", bound=Train)
-
-
-def register(name: str, model: type[Model]) -> Callable[[AnyTrain], AnyTrain]:
-    """Register a training function under a name."""
-
-    def enter(function: AnyTrain) -> AnyTrain:
-        CLASSIFIERS[name] = Classifier(function, model)
-        return function
-
-    return enter
-
-
-def progress_of(progress: ShareDone, part: int, parts: int) -> ShareDone:
-    """Reports the progress of one of several equal parts as that of the whole."""
-    return lambda fraction: progress((part + fraction) / parts)
-
-
-# ---- Folds and bootstraps that never split a group
+# ---- Folds that never split a group
 
 
 class Units:
@@ -228,112 +261,157 @@ class Units:
         fold[order] = np.arange(len(order)) % count
         return fold
 
-    def leave_third_out(
-        self, count: int, allowed: NDArray[np.bool_], rng: np.random.Generator
-    ) -> NDArray[np.uint8]:
-        """Which rows are in each of `count` samples, shape (n, count): all but a third.
 
-        Of three consecutive samples, each unit is left out of one. Only allowed units are drawn.
-        """
-        drawn = np.zeros((len(self.size), count), dtype=np.uint8)
-        for sample in range(count):
-            if sample % 3 == 0:
-                fold = self.folds(3, rng)
-            drawn[:, sample] = allowed & (fold != sample % 3)
-        return drawn[self.unit]
-
-    def bootstrap(
-        self, count: int, allowed: NDArray[np.bool_], rng: np.random.Generator
-    ) -> NDArray[np.uint8]:
-        """How often each row is in each of `count` bootstrap samples, shape (n, count).
-
-        Only allowed units are drawn, with Poisson counts, until a sample has both kinds of rows.
-        """
-        drawn = np.zeros((len(self.size), count), dtype=np.uint8)
-        open_ = np.arange(count)
-        while len(open_):
-            places = rng.integers(len(POISSON), size=(len(self.size), len(open_)), dtype=np.uint16)
-            drawn[:, open_] = POISSON.take(places) * allowed[:, None]
-            in_bag = drawn[:, open_] > 0
-            both = in_bag[self.has_labeled].any(0) & in_bag[self.has_unlabeled].any(0)
-            open_ = open_[~both]
-        return drawn[self.unit]
+# ---- Training
 
 
-def balanced(labeled: NDArray[np.bool_]) -> NDArray[np.float64]:
+class Trainer(Protocol):
+    """Trains a scorer for each fold of one division.
+
+    `learned`, shape (n, folds), says which rows the scorer of each fold may learn from; `spare`,
+    shape (n,), which of them it may leave out to see when it has learned enough.
+    """
+
+    def __call__(
+        self,
+        x: Matrix,
+        labeled: BoolArray,
+        learned: BoolArray,
+        spare: BoolArray,
+        rng: np.random.Generator,
+    ) -> Sequence[Scorer]: ...
+
+
+PROBED = 1500  # rows of each kind by which a model's columns are judged
+
+
+def probed_rows(labeled: BoolArray) -> NDArray[np.intp]:
+    """So many labeled rows, then unlabeled ones, evenly spread; the same again if they are few."""
+
+    def some(rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        if len(rows) < PROBED:
+            return np.resize(rows, PROBED)
+        return rows[np.arange(PROBED) * len(rows) // PROBED]
+
+    return np.concatenate([some(np.flatnonzero(kind)) for kind in (labeled, ~labeled)])
+
+
+@dataclass(frozen=True)
+class Part:
+    """A member, with the probed rows that it did not learn from."""
+
+    member: Member
+    unseen: BoolArray  # (probed rows,)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A model, and scores of its training rows by parts of it that did not see them."""
+
+    model: Model
+    scores: FloatArray  # (n,)
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """Scorers of each kind for each fold of each division."""
+
+    training: Training
+    fold: tuple[IntArray, ...]  # of each row, shape (n,), for each division
+    scorers: Mapping[str, Sequence[Sequence[Scorer]]]  # by name, division and fold
+    logits: Mapping[str, FloatArray]  # of the training rows, shape (n,), by scorers of their folds
+
+    def weighted(self, weights: Mapping[str, float]) -> Fit:
+        """The fit whose logit is a weighted sum."""
+        from scipy.special import expit
+
+        members = tuple(
+            tuple(
+                Member({name: self.scorers[name][i][j].scaled(w) for name, w in weights.items()})
+                for j in range(int(fold.max()) + 1)
+            )
+            for i, fold in enumerate(self.fold)
+        )
+        probed = probed_rows(self.training.labeled)
+        parts = [
+            Part(member, fold[probed] == j)
+            for fold, of_division in zip(self.fold, members, strict=True)
+            for j, member in enumerate(of_division)
+        ]
+        scores = expit(sum(w * self.logits[name] for name, w in weights.items()))
+        return Fit(Model(members), scores, tuple(parts))
+
+
+def cross_fit(
+    training: Training,
+    trainers: Mapping[str, Trainer],
+    seed: int,
+    threads: int,
+    progress: ShareDone,
+    divisions: int = DIVISIONS,
+    learned: BoolArray | None = None,
+) -> CrossFit:
+    """Train a scorer of each kind for each fold of each division.
+
+    Parameters
+    ----------
+    learned : (n,)
+        The rows to learn from; all by default. All rows are scored.
+    """
+    x, labeled = np.ascontiguousarray(training.features), training.labeled
+    if learned is None:
+        learned = np.ones(len(labeled), dtype=bool)
+    units = Units(training, learned)
+    rng = np.random.default_rng(seed)
+    count = min(FOLDS, units.smaller)
+    fold = [units.folds(count, rng)[units.unit] for _ in range(divisions)]
+    if training.place is not None:
+        fold = [training.place // FOLDS**i % FOLDS for i in range(divisions)]
+    spare = units.folds(SPARE, rng)[units.unit]
+    if units.smaller < SPARE:  # too few to spare any
+        spare[:] = -1
+
+    def fit(job: tuple[str, int, np.random.Generator]) -> tuple[Sequence[Scorer], FloatArray]:
+        name, division, rng = job
+        own = fold[division]
+        may_learn = (own[:, None] != np.arange(count)) & learned[:, None]
+        scorers = trainers[name](x, labeled, may_learn, spare == division, rng)
+        logit = np.empty(len(labeled))
+        for number, scorer in enumerate(scorers):
+            logit[own == number] = scorer.logit(x[own == number])
+        return scorers, logit
+
+    jobs = [(name, division) for name in trainers for division in range(divisions)]
+    fits = in_threads(
+        fit,
+        [(*job, rng) for job, rng in zip(jobs, rng.spawn(len(jobs)), strict=True)],
+        threads,
+        progress,
+    )
+    scorers: dict[str, list[Sequence[Scorer]]] = {name: [] for name in trainers}
+    logits = {name: np.zeros(len(labeled)) for name in trainers}
+    for (name, _), (of_folds, logit) in zip(jobs, fits, strict=True):
+        scorers[name].append(of_folds)
+        logits[name] += logit / divisions
+    return CrossFit(training, tuple(fold), scorers, logits)
+
+
+def balanced(labeled: BoolArray) -> FloatArray:
     """Weights of rows, shape (n,), that give labeled and unlabeled rows the same total, n / 2."""
     fraction = labeled.mean()
     return np.where(labeled, 0.5 / fraction, 0.5 / (1 - fraction))
 
 
-# ---- Logistic regression
-
-
-@dataclass(frozen=True)
-class Linear:
-    """The logit of the score is linear in the features."""
-
-    coefficients: NDArray[np.float64]  # (d,)
-    intercept: float
-
-    def logit(self, features: Matrix) -> NDArray[np.float64]:
-        """The logit of the score, shape (n,)."""
-
-        def of_rows(rows: Matrix) -> NDArray[np.float64]:
-            # column by column: in a BLAS product the position of a row shows in its last digits
-            logit = np.full(len(rows), self.intercept)
-            for column, coefficient in zip(rows.T, self.coefficients, strict=True):
-                logit += coefficient * column
-            return logit
-
-        return by_chunks(of_rows, features)
-
-    def predict(self, features: Matrix) -> NDArray[np.float64]:
-        """Scores in [0, 1], shape (n,)."""
-        from scipy.special import expit
-
-        return np.asarray(expit(self.logit(features)))
-
-    def arrays(self) -> Arrays:
-        """The arrays to store."""
-        return {"coefficients": self.coefficients, "intercept": np.array(self.intercept)}
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays, d: int) -> Self:
-        """The model of d features with these arrays; a ValueError if there is none."""
-        coefficients = np.asarray(arrays["coefficients"], dtype=np.float64)
-        check_weights(coefficients, (d,))
-        check_weights(arrays["intercept"], ())
-        return cls(coefficients, float(arrays["intercept"]))
-
-
-@register("logistic", Linear)
-def logistic(training: Training, seed: int, threads: int, progress: ShareDone) -> Fit:
-    """L2 logistic regression out of fold; the model has the folds' mean coefficients."""
-    units = Units(training)
-    folds = min(FOLDS, units.smaller)
-    fold = units.folds(folds, np.random.default_rng(seed))[units.unit]
-
-    def fit(held_out: int) -> tuple[Linear, NDArray[np.float64]]:
-        seen = fold != held_out
-        part = _fit_linear(training.features[seen], training.labeled[seen])
-        return part, part.predict(training.features[~seen])
-
-    fits = in_threads(fit, range(folds), threads, progress)
-    scores, probed = np.empty(len(fold)), fold[probed_rows(training.labeled)]
-    for held_out, (_, of_fold) in enumerate(fits):
-        scores[fold == held_out] = of_fold
-    coefficients = np.mean([part.coefficients for part, _ in fits], axis=0)
-    intercept = float(np.mean([part.intercept for part, _ in fits]))
-    parts = [
-        Part(
-            part.coefficients[:, None].astype(np.float32),
-            np.zeros(1, np.float32),
-            (probed == held_out)[:, None],
-        )
-        for held_out, (part, _) in enumerate(fits)
-    ]
-    return Fit(Linear(coefficients, intercept), scores, tuple(parts))
+def train_linear(
+    x: Matrix,
+    labeled: BoolArray,
+    learned: BoolArray,
+    spare: BoolArray,
+    rng: np.random.Generator,
+) -> list[Linear]:
+    """L2 logistic regression of the learned rows of each fold, see Trainer."""
+    return [_fit_linear(x[rows], labeled[rows]) for rows in learned.T]
 
 
 def _fit_linear(features: Matrix, labeled: NDArray[np.bool_]) -> Linear:
@@ -368,3 +446,102 @@ def log_loss(scores: NDArray[np.float64], labeled: NDArray[np.bool_]) -> float:
     right = np.where(labeled, scores, 1 - scores)
     tiny = np.finfo(np.float64).tiny
     return float(-np.average(np.log(np.maximum(right, tiny)), weights=balanced(labeled)))
+
+
+# ---- Classifiers by name
+
+
+class Classifier(Protocol):
+    """Trains a model; the same seed gives the same bytes for any number of threads."""
+
+    def __call__(self, training: Training, seed: int, threads: int, progress: ShareDone) -> Fit: ...
+
+
+def progress_of(progress: ShareDone, part: int, parts: int) -> ShareDone:
+    """Reports the progress of one of several equal parts as that of the whole."""
+    return lambda fraction: progress((part + fraction) / parts)
+
+
+def logistic(training: Training, seed: int, threads: int, progress: ShareDone) -> Fit:
+    """L2 logistic regression."""
+    trainers = {"linear": train_linear}
+    found = cross_fit(training, trainers, seed, threads, progress, LINEAR_DIVISIONS)
+    return found.weighted({"linear": 1.0})
+
+
+def paper_networks(
+    training: Training,
+    seed: int,
+    threads: int,
+    progress: ShareDone,
+    learned: BoolArray | None = None,
+) -> Fit:
+    """Networks of 5 units, nearly as many as the paper's 100."""
+    trainers = {"networks": partial(train_networks, networks=8, hidden=5)}
+    found = cross_fit(training, trainers, seed, threads, progress, learned=learned)
+    return found.weighted({"networks": 1.0})
+
+
+def standard(training: Training, seed: int, threads: int, progress: ShareDone) -> Fit:
+    """Networks and trees and, with few labeled rows, logistic regression."""
+    n_labeled, d = int(training.labeled.sum()), training.features.shape[1]
+    if d >= max(WIDE, n_labeled):
+        return logistic(training, seed, threads, progress)
+    trainers: dict[str, Trainer] = {
+        "networks": partial(train_networks, networks=3, hidden=7),
+        "trees": train_trees,
+    }
+    if n_labeled <= FEW_LABELED:
+        trainers["linear"] = train_linear
+    found = cross_fit(training, trainers, seed, threads, progress)
+    logits, linear = found.logits, 0.0
+    if n_labeled <= FEW_LABELED:
+        others = OF_NETWORKS * logits["networks"] + OF_TREES * logits["trees"]
+        linear = _linear_weight(others, logits["linear"], training.labeled)
+    weights = (1 - linear) * OF_NETWORKS, (1 - linear) * OF_TREES, linear
+    return found.weighted(dict(zip(trainers, weights, strict=False)))
+
+
+def _linear_weight(others: FloatArray, linear: FloatArray, labeled: BoolArray) -> float:
+    """The mean weight of the linear logit, by its likelihood on unseen rows.
+
+    A choice of the best weight ranks worse than this mean.
+    """
+    from scipy.special import expit
+
+    losses = [log_loss(expit((1 - w) * others + w * linear), labeled) for w in OF_LINEAR]
+    likelihood = np.exp(labeled.sum() * (min(losses) - np.array(losses)))
+    return float((likelihood * OF_LINEAR).sum() / likelihood.sum())
+
+
+def semi_supervised(training: Training, seed: int, threads: int, progress: ShareDone) -> Fit:
+    """Networks in two rounds, for labels that are all right, as Percolator trains on decoys.
+
+    Unlabeled rows of the labeled class teach nothing. So the first round separates labeled from
+    unlabeled rows, and the second labeled rows from unlabeled ones with low scores.
+    """
+    first = paper_networks(training, seed, threads, progress_of(progress, 0, 2))
+    apart = set_apart(first.scores, training.labeled)
+    if apart.sum() < MIN_APART:
+        progress(1.0)
+        return first
+    learned = training.labeled | apart
+    return paper_networks(training, seed, threads, progress_of(progress, 1, 2), learned)
+
+
+def set_apart(scores: FloatArray, labeled: BoolArray) -> BoolArray:
+    """The unlabeled rows below the highest score with few labeled rows below it, shape (n,)."""
+    order = np.argsort(scores, kind="stable")
+    below = np.cumsum(labeled[order])
+    fraction = (below + 1) / np.maximum(np.arange(1, len(order) + 1) - below, 1)
+    within = np.flatnonzero(fraction <= MAX_MIXED)
+    limit = scores[order[within[-1]]] if len(within) else -np.inf
+    return np.asarray(~labeled & (scores <= limit))
+
+
+CLASSIFIERS: dict[str, Classifier] = {
+    "standard": standard,
+    "networks": paper_networks,
+    "logistic": logistic,
+    "semi-supervised": semi_supervised,
+}

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ..errors import InputError
 from ..numerics import FloatArray, IntArray, Matrix
@@ -35,10 +34,9 @@ SCHEMA = pa.schema(
 )
 MAX_SHUFFLED = 150  # columns, the most influential ones; the others get no share
 SCREENED = 256  # rows of each kind by which the most influential columns are found
-BLOCK = 4096  # features that are screened at once
 DOMINANT = 0.8  # a share from which a column may tell how rows were labeled
 WRONG_WAY = 0.02  # a negative share from which a column pulls the wrong way
-MIN_AGREEING = 0.75  # of the networks
+MIN_AGREEING = 0.75  # of the members
 MIN_CORRELATION = 0.5  # between a column and its effect, for a direction
 
 
@@ -48,7 +46,7 @@ class Contribution:
 
     column: str
     share: float | None  # None if the column was not shuffled
-    spread: float | None  # standard deviation over networks or folds
+    spread: float | None  # standard deviation over members
     direction: str  # of the score as the column rises: "higher", "lower", "mixed"; "" if unordered
     flag: str  # "dominant", "wrong way" or ""
 
@@ -84,13 +82,12 @@ def contributions(
         threads,
         lambda fraction: None,
     )
-    usable = np.concatenate([part.usable for part in measured])
-    separation = np.concatenate([part.separation for part in measured])[usable]
-    if not usable.any() or not separation.mean() > 0:
+    usable = [part for part in measured if part is not None]
+    separation = sum(part.separation for part in usable) / max(1, len(usable))
+    if not separation > 0:
         return tuple(Contribution(column.name, None, None, "", "") for column in columns)
-    losses = np.concatenate([part.losses for part in measured], axis=1)[:, usable]
-    shares = losses / separation.mean()
-    correlation = np.mean([part.correlation for part in measured], axis=0)
+    shares = np.stack([part.losses for part in usable], axis=1) / separation
+    correlation = np.mean([part.correlation for part in usable], axis=0)
     found = [
         _contribution(columns[i], shares[place], float(correlation[place]), len(columns))
         for place, i in enumerate(shuffled)
@@ -103,7 +100,7 @@ def contributions(
 def _contribution(
     column: Column, shares: FloatArray, correlation: float, columns: int
 ) -> Contribution:
-    """The contribution of a column with these shares in each network, shape (k,)."""
+    """The contribution of a column with these shares in each member, shape (k,)."""
     share, direction, flag = float(shares.mean()), "mixed", ""
     if column.kind == "category":
         direction = ""
@@ -118,47 +115,35 @@ def _contribution(
 
 @dataclass(frozen=True)
 class _Measured:
-    """The separation by each of k networks, and what is lost of it without each of c columns."""
+    """The separation by one member, and what is lost of it without each of c columns."""
 
-    separation: FloatArray  # (k,)
-    losses: FloatArray  # (c, k)
+    separation: float
+    losses: FloatArray  # (c,)
     correlation: FloatArray  # (c,), of the change of a value and the change of the score
-    usable: NDArray[np.bool_]  # (k,): networks with unseen rows of both kinds
 
 
-def _losses(x: Matrix, part: Part, slices: Sequence[slice], seed: int, sign: float) -> _Measured:
-    weights, usable = _weights(part.unseen)
-    hidden = part.hidden(x)
-    logits = part.logits(hidden.copy())
-    separation = _separation(logits, weights)
-    mean = logits.mean(0)
-    losses, correlation = np.empty((len(slices), len(usable))), np.zeros(len(slices))
-    for place, features in enumerate(slices):
-        before = x[:, features]
-        after = before[_shuffled(seed, features.start)]
-        without = part.logits(hidden + part.change(before, after, features))
-        losses[place] = separation - _separation(without, weights)
-        change = after[:, 0] - before[:, 0]
-        correlation[place] = sign * _correlation(change, without.mean(0) - mean)
-    return _Measured(separation, losses, correlation, usable)
+def _losses(
+    x: Matrix, part: Part, slices: Sequence[slice], seed: int, sign: float
+) -> _Measured | None:
+    """What a member loses, by the rows it has not seen; None if they are all of one kind."""
+    kinds = [np.flatnonzero(part.unseen[:PROBED]), PROBED + np.flatnonzero(part.unseen[PROBED:])]
+    if not all(map(len, kinds)):
+        return None
+    rows = np.concatenate(kinds)
+    weights = np.concatenate([np.full(len(kind), 1 / len(kind)) for kind in kinds])
+    weights[len(kinds[0]) :] *= -1
+    unseen = x[rows]
+    edits = [(features, x[_shuffled(seed, features.start)[rows], features]) for features in slices]
+    losses, correlation = np.empty(len(slices)), np.zeros(len(slices))
+    for place, change in enumerate(part.member.changes(unseen, edits)):
+        losses[place] = -(weights * change).sum()
+        features, values = edits[place]
+        moved = values[:, 0] - unseen[:, features.start]
+        correlation[place] = sign * _correlation(moved, change)
+    return _Measured(float((weights * part.member.logit(unseen)).sum()), losses, correlation)
 
 
-def _weights(unseen: NDArray[np.bool_]) -> tuple[Matrix, NDArray[np.bool_]]:
-    """Weights of rows in the separation of each network, shape (k, n), from unseen rows only."""
-    weights = unseen.T.astype(np.float32)
-    usable = np.ones(len(weights), bool)
-    for kind, factor in ((slice(PROBED), 1), (slice(PROBED, None), -1)):
-        count = weights[:, kind].sum(1)
-        usable &= count > 0
-        weights[:, kind] *= (factor / np.maximum(count, 1))[:, None]
-    return weights, usable
-
-
-def _separation(logits: Matrix, weights: Matrix) -> FloatArray:
-    return np.einsum("kn,kn->k", logits, weights, dtype=np.float64)
-
-
-def _correlation(first: Matrix, second: Matrix) -> float:
+def _correlation(first: Matrix, second: FloatArray) -> float:
     change, effect = (values - values.mean(dtype=np.float64) for values in (first, second))
     norm = float(np.sqrt((change**2).sum() * (effect**2).sum()))
     return float((change * effect).sum()) / norm if norm > 0 else 0.0
@@ -174,16 +159,11 @@ def _shuffled(seed: int, feature: int) -> IntArray:
 
 
 def _most_influential(x: Matrix, parts: Sequence[Part], slices: Sequence[slice]) -> list[int]:
-    """The columns on which the logit depends most, by its slopes at some of the rows."""
+    """The columns on which the logit depends most, at some of the rows."""
     if len(slices) <= MAX_SHUFFLED:
         return list(range(len(slices)))
     some = np.concatenate([x[:SCREENED], x[PROBED : PROBED + SCREENED]])
-    back = [part.slopes(part.hidden(some)) for part in parts]  # (units, n)
-    influence = np.empty(x.shape[1])
-    for start in range(0, x.shape[1], BLOCK):
-        block = slice(start, start + BLOCK)
-        slopes = [part.W[block] @ slope for part, slope in zip(parts, back, strict=True)]
-        influence[block] = np.square(np.sum(slopes, axis=0)).mean(1) * some[:, block].var(0)
+    influence = np.sum([part.member.influence(some) for part in parts], axis=0)
     by_column = np.add.reduceat(influence, [one.start for one in slices])
     order = np.argsort(-by_column, kind="stable")[:MAX_SHUFFLED]
     return sorted(int(place) for place in order)

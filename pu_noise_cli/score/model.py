@@ -31,9 +31,9 @@ from ..numerics import (
 )
 from ..scale.engine import ahead
 from ..tables.columns import Encoding
-from ..tables.files import Arrays, read_archive, write_archive
+from ..tables.files import Arrays, part_of, prefixed, read_archive, write_archive
 from ..tables.rows import NO_ROWS, SETS, Chunk, Keys, LabeledClass, Rows
-from .classifiers import CLASSIFIERS, Fit, Model, Training, part_of, prefixed
+from .classifiers import CLASSIFIERS, DIVISIONS, FOLDS, Model
 from .sketch import Sketch, SketchHeader, sketch_arrays, sketch_from_arrays, sketch_header
 
 KNOTS, MIN_KNOTS = 129, 9  # per column; values between two are interpolated
@@ -42,7 +42,6 @@ WIDE = 1000  # columns, from which looking knots up faster does not pay
 MAX_SCALED = 5.0  # the largest scaled value, which only rare values reach
 CELLS = 2048  # to look knots up by
 BLOCK = 16384  # rows of a column that are scaled at once, in a core's cache
-FOLDS = 3
 FORMAT = "punoise.model/1"
 ARRAY = re.compile(r"(rows|sketch|scaling|model|honest|fold[0-9])(\.[A-Za-z0-9_]{1,20}){1,4}")
 
@@ -290,10 +289,10 @@ class ScoreModel:
         assert self.scaling is not None
         return self.scaling.apply_to_columns(self.encoding.encode_columns(chunk))
 
-    def score(self, chunk: Chunk) -> FloatArray:
-        """Scores of rows that the model was not trained on, shape (n,)."""
+    def score(self, chunk: Chunk, place: IntArray | None = None) -> FloatArray:
+        """Scores of rows that the model was not trained on, shape (n,); see Model.predict."""
         if self.model is not None:
-            return self.oriented(self.model.predict(self.features(chunk)))
+            return self.oriented(self.model.predict(self.features(chunk), place))
         values = self.encoding.encode(chunk)[:, 0]
         if not self.skip_missing and np.isnan(values).any():
             raise self._missing_value(chunk, int(np.isnan(values).argmax()))
@@ -316,79 +315,44 @@ class ScoreModel:
 
 @dataclass(frozen=True)
 class GroupFolds:
-    """Folds of groups by name: groups with labeled rows in turn, all others by a hash."""
+    """The folds of groups by name: in each division, groups with labeled rows take turns.
 
-    assigned: dict[str, int]
+    A model trained on a sample of grouped rows has seen the groups of other rows: these are scored
+    by the members that have not.
+    """
+
+    assigned: dict[str, int]  # see Training.place
     seed: int
 
     @classmethod
     def from_groups(cls, groups: pa.Array, labeled: BoolArray, seed: int) -> GroupFolds:
-        """Folds that all have labeled rows, if enough groups have any."""
+        """Folds that all have labeled rows; an estimation error if too few groups have any."""
         names = pc.unique(groups.filter(pa.array(labeled))).to_pylist()
-        names.sort(key=lambda name: _hash(name, seed))
-        return cls({name: i % FOLDS for i, name in enumerate(names)}, seed)
+        if len(names) < FOLDS:
+            raise EstimationError(
+                f"{len(names)} groups have labeled rows; at least {FOLDS} are needed to train "
+                f"on a sample of the rows ({option('max_train_rows')})"
+            )
+        assigned = dict.fromkeys(names, 0)
+        for division in range(DIVISIONS):
+            names.sort(key=lambda name: _hash(f"{division} {name}", seed))
+            for i, name in enumerate(names):
+                assigned[name] += i % FOLDS * FOLDS**division
+        return cls(assigned, seed)
 
-    def fold(self, groups: pa.Array) -> IntArray:
-        """The fold of each row, shape (n,)."""
+    def place(self, groups: pa.Array) -> IntArray:
+        """The folds of each row in all divisions as one number, shape (n,)."""
         coded = groups.dictionary_encode()
-        folds = [
-            self.assigned.get(name, _hash(name, self.seed) % FOLDS)
+        places = [
+            self.assigned.get(name, _hash(name, self.seed) % FOLDS**DIVISIONS)
             for name in coded.dictionary.to_pylist()
         ]
-        return np.array(folds, np.int64)[np.asarray(coded.indices)]
+        return np.array(places, np.int64)[np.asarray(coded.indices)]
 
 
 def _hash(name: str, seed: int) -> int:
     digest = blake2b(name.encode(), digest_size=8, salt=(seed % (1 << 64)).to_bytes(8)).digest()
     return int.from_bytes(digest)
-
-
-@dataclass(frozen=True)
-class CrossFit:
-    """One model for each fold of groups, trained on the rows of the other folds.
-
-    A model trained on a sample of grouped rows has seen the groups of other rows: these are scored
-    by the model that has not.
-    """
-
-    folds: GroupFolds
-    models: tuple[Model, ...]
-
-    def predict(self, features: Matrix, groups: pa.Array) -> FloatArray:
-        """Scores of shape (n,), each by the model that has not seen the row's group."""
-        fold = self.folds.fold(groups)
-        scores = np.empty(len(features))
-        for number, model in enumerate(self.models):
-            scores[fold == number] = model.predict(features[fold == number])
-        return scores
-
-
-def cross_fit(
-    training: Training, names: pa.Array, seed: int, fit: Callable[[Training, int], Fit]
-) -> CrossFit:
-    """Fit a model for each fold of groups.
-
-    Parameters
-    ----------
-    names : (n,)
-        The group of each training row.
-    fit
-        Takes the rows of all other folds, and the number of the fold.
-    """
-    folds = GroupFolds.from_groups(names, training.labeled, seed)
-    if len(folds.assigned) < FOLDS:
-        raise EstimationError(
-            f"{len(folds.assigned)} groups have labeled rows; at least {FOLDS} are needed to train "
-            f"on a sample of the rows ({option('max_train_rows')})"
-        )
-    fold = folds.fold(names)
-    models = []
-    for number in range(FOLDS):
-        seen = fold != number
-        groups = None if training.groups is None else training.groups[seen]
-        part = Training(training.features[seen], training.labeled[seen], groups)
-        models.append(fit(part, number).model)
-    return CrossFit(folds, tuple(models))
 
 
 Count = Annotated[int, Meta(ge=0)]
@@ -413,7 +377,7 @@ class HonestScorer:
     scores: FloatArray  # (n,): out-of-bag or out-of-fold
     group_column: str | None = None
     keys: Keys = ()  # of the rows, see Rows
-    cross_fit: CrossFit | None = None  # for groups with only some rows in the training sample
+    folds: GroupFolds | None = None  # of groups with only some rows in the training sample
     overlap: IntArray = field(default_factory=lambda: NO_ROWS)  # see Rows
 
     def score_all(self, rows: Rows, threads: int) -> Iterator[tuple[Chunk, FloatArray]]:
@@ -422,9 +386,8 @@ class HonestScorer:
         columns, rows = [] if complete else rows.features, replace(rows, overlap=self.overlap)
 
         def score(chunk: Chunk) -> FloatArray:
-            if self.cross_fit is not None:
-                features = self.model.features(chunk)
-                return self.model.oriented(self.cross_fit.predict(features, rows.groups(chunk)))
+            if self.folds is not None:
+                return self.model.score(chunk, self.folds.place(rows.groups(chunk)))
             n = chunk.batch.num_rows
             scores = np.full(n, np.nan) if complete else self.model.score(chunk)
             in_table = self.places[:, 0] == chunk.table
@@ -466,7 +429,7 @@ class StoredModel:
 class FoldsHeader(msgspec.Struct, frozen=True):
     """Groups and their folds."""
 
-    assigned: dict[str, Annotated[int, Meta(ge=0, lt=FOLDS)]]
+    assigned: dict[str, Annotated[int, Meta(ge=0, lt=FOLDS**DIVISIONS)]]
     seed: Count
 
 
@@ -510,10 +473,8 @@ def save_model(stored: StoredModel, file: BinaryIO) -> None:
         arrays |= {"honest.places": scorer.places, "honest.scores": scorer.scores}
         arrays |= {"honest.overlap": scorer.overlap} if len(scorer.overlap) else {}
         folds = None
-        if scorer.cross_fit is not None:
-            folds = FoldsHeader(scorer.cross_fit.folds.assigned, scorer.cross_fit.folds.seed)
-            for number, fold in enumerate(scorer.cross_fit.models):
-                arrays |= prefixed(f"fold{number}.", fold.arrays())
+        if scorer.folds is not None:
+            folds = FoldsHeader(scorer.folds.assigned, scorer.folds.seed)
         scorer_header = ScorerHeader(
             scorer.files, scorer.sets, scorer.keys, scorer.group_column, folds
         )
@@ -567,11 +528,14 @@ def _stored_hashes(hashes: NDArray[np.generic]) -> HashArray:
 def _score_model(header: ModelHeader, arrays: Arrays) -> ScoreModel:
     encoding, kind = header.encoding, header.classifier
     if kind is not None:
+        if kind not in CLASSIFIERS:
+            raise ValueError(f"an unknown classifier {kind!r}")
+        features = len(encoding.feature_names)
         return ScoreModel(
             encoding,
             kind,
-            Scaling.from_arrays(part_of(arrays, "scaling."), len(encoding.feature_names)),
-            _model(kind, arrays, "model.", encoding),
+            Scaling.from_arrays(part_of(arrays, "scaling."), features),
+            Model.from_arrays(part_of(arrays, "model."), features),
             labeled_class=header.labeled_class,
             seen=_stored_hashes(arrays.get("rows.seen", NO_HASHES)),
         )
@@ -585,19 +549,12 @@ def _score_model(header: ModelHeader, arrays: Arrays) -> ScoreModel:
     )
 
 
-def _model(kind: str, arrays: Arrays, prefix: str, encoding: Encoding) -> Model:
-    features = len(encoding.feature_names)
-    model: Model = CLASSIFIERS[kind].model.from_arrays(part_of(arrays, prefix), features)
-    return model
-
-
 def _scorer(header: ScorerHeader, arrays: Arrays, model: ScoreModel) -> HonestScorer:
-    crossed, kind = None, model.classifier
+    folds = None
     if header.folds is not None:
-        if header.group_column is None or kind is None:
+        if header.group_column is None or model.model is None:
             raise ValueError("folds are of groups")
-        models = [_model(kind, arrays, f"fold{i}.", model.encoding) for i in range(FOLDS)]
-        crossed = CrossFit(GroupFolds(header.folds.assigned, header.folds.seed), tuple(models))
+        folds = GroupFolds(header.folds.assigned, header.folds.seed)
     places, scores = arrays["honest.places"].astype(np.int64), arrays["honest.scores"]
     if places.shape != (len(scores), 2) or scores.ndim != 1:
         raise ValueError("every training row needs a score")
@@ -616,6 +573,6 @@ def _scorer(header: ScorerHeader, arrays: Arrays, model: ScoreModel) -> HonestSc
         scores.astype(np.float64),
         header.group_column,
         header.keys,
-        crossed,
+        folds,
         overlap,
     )

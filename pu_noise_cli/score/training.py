@@ -29,15 +29,13 @@ from ..tables.columns import (
 from ..tables.kinds import counts_rows, looks_like_id
 from ..tables.reading import Table
 from ..tables.rows import LABELED, NEGATIVE, NO_ROWS, UNLABELED, Chunk, Rows
-from .classifiers import CLASSIFIERS, Fit, Training, progress_of
+from .classifiers import CLASSIFIERS, Training
 from .contributions import Contribution, contributions
 from .model import (
-    FOLDS,
-    CrossFit,
+    GroupFolds,
     HonestScorer,
     ScoreModel,
     TrainingFile,
-    cross_fit,
     fit_scaling,
     remember,
 )
@@ -343,11 +341,15 @@ def train(
         groups = np.asarray(names.dictionary_encode().indices).astype(np.int64)
     training = Training(scaling.apply(raw), is_labeled, groups)
     sampled = len(is_labeled) < sum(counts)
-    settings = replace(settings, classifier=settings.classifier or default_classifier(rows))
-    fit, crossed = _fits(training, names if sampled else None, settings, progress)
+    classifier = settings.classifier or default_classifier(rows)
+    folds = None
+    if names is not None and sampled:
+        folds = GroupFolds.from_groups(names, is_labeled, settings.seed)
+        training = replace(training, place=folds.place(names))
+    fit = CLASSIFIERS[classifier](training, settings.seed, settings.threads, progress)
     model = replace(
         scorer.model,
-        classifier=settings.classifier,
+        classifier=classifier,
         scaling=scaling,
         model=fit.model,
         seen=remember(raw, is_labeled),
@@ -357,7 +359,7 @@ def train(
         model=model,
         places=places,
         scores=model.oriented(fit.scores),
-        cross_fit=crossed,
+        folds=folds,
     )
     if len(twins):
         learned = _with_twins(learned, twins)
@@ -395,22 +397,6 @@ def _with_twins(scorer: HonestScorer, twins: IntArray) -> HonestScorer:
 def default_classifier(rows: Rows) -> str:
     """Labels of rows that compete for keys are certain, which another classifier makes use of."""
     return "semi-supervised" if rows.keys else "standard"
-
-
-def _fits(
-    training: Training, groups: pa.Array | None, settings: ScoreSettings, progress: ShareDone
-) -> tuple[Fit, CrossFit | None]:
-    """The fit and, if there are groups, one without the groups of each fold."""
-    assert settings.classifier is not None
-    fit, seed = CLASSIFIERS[settings.classifier].train, settings.seed
-    if groups is None:
-        return fit(training, seed, settings.threads, progress), None
-
-    def fit_part(part: Training, done: int) -> Fit:
-        return fit(part, seed, settings.threads, progress_of(progress, done, FOLDS + 1))
-
-    crossed = cross_fit(training, groups, seed, fit_part)
-    return fit_part(training, FOLDS), crossed
 
 
 def _check_width(rows: Rows, features: int) -> None:

@@ -310,6 +310,25 @@ def read_json(name: str) -> Any:
 
 Arrays = dict[str, NDArray[np.generic]]
 MAX_SHOWN = 60
+MAX_WEIGHT = 1e15  # of a stored model: sums of such stay finite in 32 bits
+
+
+def check_weights(weights: NDArray[np.generic], shape: tuple[int, ...]) -> None:
+    """Raise a ValueError unless weights have a shape and are finite and not huge."""
+    if weights.shape != shape:
+        raise ValueError(f"weights of shape {weights.shape}, not {shape}")
+    if not (np.abs(weights.astype(np.float64)) <= MAX_WEIGHT).all():
+        raise ValueError("weights are not finite, or too large")
+
+
+def prefixed(prefix: str, arrays: Arrays) -> Arrays:
+    """The arrays with a prefix to their names."""
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def part_of(arrays: Arrays, prefix: str) -> Arrays:
+    """The arrays whose names start with a prefix, without it."""
+    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
 
 
 def write_archive(
