@@ -4,7 +4,7 @@ python benchmarks/score.py --data DIRECTORY --repeats 10
 python benchmarks/score.py --honest --repeats 50         # labeled rows against unlabeled positives
 
 Draws by the protocol of the paper's table 1 (β 1, .95 and .75) from .parquet files with features
-and y, scored by the default and by the earlier default (the paper's networks; with at most 300
+and y, scored by the default and by the one before it (the paper's networks; with at most 300
 labels, logistic regression if its log-loss is lower). Area under the ROC curve, average precision
 and error of α, with paired differences; processor time of the training.
 """

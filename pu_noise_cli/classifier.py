@@ -50,7 +50,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     estimator : scikit-learn classifier, optional
         Learns to tell labeled rows from all others. It is fitted on `cv` folds, so that every row
         is scored by a model that has not seen it, and then on all rows. By default punoise learns
-        the score itself, out of bag, as `estimate` does, and copes with missing values. With an
+        the score itself, out of fold, as `estimate` does, and copes with missing values. With an
         estimator, X may have missing values if the estimator allows them.
     purity : float, optional
         The least fraction of positives among the unlabeled rows that score like the top fifth of

@@ -56,7 +56,7 @@ class Tables:
 
     rows: FloatArray  # (n, d)
     n_labeled: int
-    ratio: FloatArray  # (n,), out of bag
+    ratio: FloatArray  # (n,), out of fold
     sketch: Sketch  # of the scores
     floor: float  # the ratio where there are negatives only, (1-β)/(1-α)
     kept: BoolArray  # (n_labeled,): the labeled rows that are not like the negatives

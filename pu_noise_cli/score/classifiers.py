@@ -132,7 +132,10 @@ class Member:
 
     def logit(self, x: Matrix) -> FloatArray:
         """The logit of rows x, shape (n,)."""
-        return np.sum([one.logit(x) for one in self.scorers.values()], axis=0, dtype=np.float64)
+        logit = np.zeros(len(x))
+        for one in self.scorers.values():
+            logit += one.logit(x)
+        return logit
 
     def changes(self, x: Matrix, edits: Sequence[tuple[slice, Matrix]]) -> Iterator[FloatArray]:
         """What each edit of some features of x does to the logit."""
@@ -179,12 +182,13 @@ class Model:
                 logit[some] = self._logit(features[some], None if place is None else place[some])
         return np.asarray(expit(logit))
 
-    def _logit(self, x: Matrix, place: IntArray | None) -> FloatArray:
+    def _logit(self, x: Matrix, given: IntArray | None) -> FloatArray:
         logit = np.zeros(len(x))
         columns = np.ascontiguousarray(x.T)
-        place = _hash(columns) if place is None else place
+        place = _hash(columns) if given is None else given.astype(np.uint32)
         for members in self.members:
-            fold, place = place % len(members), place // len(members)
+            rest = place // len(members)
+            fold, place = (place - rest * len(members)).astype(np.uint8), rest
             for number, member in enumerate(members):
                 rows = np.flatnonzero(fold == number)
                 if len(rows):
@@ -214,7 +218,7 @@ class Model:
         return cls(tuple(map(tuple, members)))
 
 
-def _hash(columns: Matrix) -> IntArray:
+def _hash(columns: Matrix) -> NDArray[np.uint32]:
     """A number for each row by its features, shape (n,)."""
     odd = np.uint32(0x9E3779B1)  # 2^32 / the golden ratio
     mixed = np.zeros(columns.shape[1], dtype=np.uint32)
@@ -224,7 +228,7 @@ def _hash(columns: Matrix) -> IntArray:
     for shift in (16, 15):
         mixed ^= mixed >> np.uint32(shift)
         mixed *= odd
-    return (mixed ^ (mixed >> np.uint32(16))).astype(np.int64)
+    return (mixed ^ (mixed >> np.uint32(16))) >> np.uint32(8)
 
 
 # ---- Folds that never split a group

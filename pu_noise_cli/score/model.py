@@ -374,7 +374,7 @@ class HonestScorer:
     files: tuple[tuple[TrainingFile, ...], ...]  # of each table
     sets: tuple[int, ...]  # of each table, if there is no label column
     places: IntArray  # (n, 2): table and row of each training row, in order
-    scores: FloatArray  # (n,): out-of-bag or out-of-fold
+    scores: FloatArray  # (n,): out of fold
     group_column: str | None = None
     keys: Keys = ()  # of the rows, see Rows
     folds: GroupFolds | None = None  # of groups with only some rows in the training sample

@@ -53,14 +53,14 @@ class Networks:
         n, d = x.shape
         W = np.concatenate([self.W, self.b[None]]).T
         logit = np.empty(n, dtype=np.float32)
-        columns = np.zeros((d, min(TILES, -(-n // TILE)) * TILE), dtype=np.float32)
-        tiles = np.zeros((columns.shape[1] // TILE, d + 1, EDGE + TILE + EDGE), dtype=np.float32)
+        tiles = np.zeros((min(TILES, -(-n // TILE)), d + 1, EDGE + TILE + EDGE), dtype=np.float32)
         tiles[:, -1] = 1
         h = np.empty((len(tiles), len(W), tiles.shape[2]), dtype=np.float32)
-        for start in range(0, n, columns.shape[1]):
-            part = x[start : start + columns.shape[1]]
-            columns[:, : len(part)] = part.T
-            tiles[:, :d, EDGE:-EDGE] = columns.reshape(d, -1, TILE).transpose(1, 0, 2)
+        for start in range(0, n, len(tiles) * TILE):
+            part = x[start : start + len(tiles) * TILE]
+            for tile, first in zip(tiles, range(0, len(part), TILE), strict=False):
+                rows = part[first : first + TILE]
+                tile[:d, EDGE : EDGE + len(rows)] = rows.T
             np.matmul(W, tiles, out=h)
             h.clip(-1, 1, out=h)
             logits = np.matmul(self.v, h)[:, EDGE:-EDGE]
@@ -206,9 +206,9 @@ def _sizes(kinds: list[Rows]) -> list[int]:
     return [min(len(rows), round(BATCH * q)) for rows, q in zip(kinds, fractions, strict=True)]
 
 
-def _half_weights(kinds: list[Rows], sizes: list[int], in_bag: NDArray[np.uint8]) -> Matrix:
+def _half_weights(kinds: list[Rows], sizes: list[int], taken: NDArray[np.uint8]) -> Matrix:
     """Half the weight of each row in a batch, shape (n, k); both kinds have the same total."""
-    half_weight = in_bag.astype(np.float32)
+    half_weight = taken.astype(np.float32)
     for rows, size in zip(kinds, sizes, strict=True):
         half_weight[rows] *= 0.25 * len(rows) / (size * half_weight[rows].sum(0))
     return half_weight
@@ -298,11 +298,11 @@ def train_networks(
     Spare rows say when to stop.
     """
     folds = learned.shape[1]
-    in_bag = np.tile(learned & ~spare[:, None], networks).astype(np.uint8)
-    seen = in_bag.any(axis=1)
+    taken = np.tile(learned & ~spare[:, None], networks).astype(np.uint8)
+    seen = taken.any(axis=1)
     kinds = [np.flatnonzero(seen & labeled), np.flatnonzero(seen & ~labeled)]
     sizes = _sizes(kinds)
-    half_weight = _half_weights(kinds, sizes, in_bag)
+    half_weight = _half_weights(kinds, sizes, taken)
     current, ridge = _initial(kinds, x.shape[1], hidden, folds * networks, rng)
     stopping = _Stopping(current, x, labeled, learned & spare[:, None])
     gradient, adam = _Gradient(current, *sizes), _Adam(current.vector)
