@@ -60,10 +60,10 @@ def test_typical_labels_raise_no_warning_and_cost_little(seed):
 
 
 def test_wrong_labels_are_no_kind_of_positives():
-    drawn = simulated(20.0, beta=0.9)
-    found = subclasses(drawn)
-    assert found.alpha == pytest.approx(ALPHA, abs=0.08)
-    assert found.beta == pytest.approx(0.9, abs=0.06)
+    found = [subclasses(simulated(20.0, seed, beta=0.9)) for seed in range(4)]
+    assert np.mean([one.alpha for one in found]) == pytest.approx(ALPHA, abs=0.06)
+    assert np.mean([one.beta for one in found]) == pytest.approx(0.9, abs=0.06)
+    assert all(one.alpha_ci[0] < ALPHA < one.alpha_ci[1] for one in found)
 
 
 def test_with_few_labeled_rows_it_is_auto():
