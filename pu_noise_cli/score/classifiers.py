@@ -25,7 +25,7 @@ from .networks import Networks, train_networks
 from .trees import Trees, train_trees
 
 DIVISIONS, FOLDS = 4, 3
-LINEAR_DIVISIONS = 2  # of a linear score, which varies less
+LINEAR_FOLDS = 5  # of the one division of a linear score, which varies less
 SPARE = 10  # one of so many rows is spare in each division
 CHUNK, CHUNK_VALUES = 48_000, 1 << 22  # rows, and values of features, that are scored at once
 
@@ -354,6 +354,7 @@ def cross_fit(
     threads: int,
     progress: ShareDone,
     divisions: int = DIVISIONS,
+    folds: int = FOLDS,
     learned: BoolArray | None = None,
 ) -> CrossFit:
     """Train a scorer of each kind for each fold of each division.
@@ -368,7 +369,7 @@ def cross_fit(
         learned = np.ones(len(labeled), dtype=bool)
     units = Units(training, learned)
     rng = np.random.default_rng(seed)
-    count = min(FOLDS, units.smaller)
+    count = min(folds if training.place is None else FOLDS, units.smaller)
     fold = [units.folds(count, rng)[units.unit] for _ in range(divisions)]
     if training.place is not None:
         fold = [training.place // FOLDS**i % FOLDS for i in range(divisions)]
@@ -469,7 +470,7 @@ def progress_of(progress: ShareDone, part: int, parts: int) -> ShareDone:
 def logistic(training: Training, seed: int, threads: int, progress: ShareDone) -> Fit:
     """L2 logistic regression."""
     trainers = {"linear": train_linear}
-    found = cross_fit(training, trainers, seed, threads, progress, LINEAR_DIVISIONS)
+    found = cross_fit(training, trainers, seed, threads, progress, 1, LINEAR_FOLDS)
     return found.weighted({"linear": 1.0})
 
 
