@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -251,6 +252,18 @@ def test_given_folds_are_kept_apart() -> None:
     again = fitted.model.predict(features, training.place)
     np.testing.assert_allclose(again, fitted.scores, rtol=1e-6)
     assert auc(labeled, fitted.model.predict(features)) > 0.9
+
+
+@every_classifier
+def test_two_groups_of_unlabeled_rows_must_be_in_two_folds(name: str) -> None:
+    training = shifted(60, 200, shift=3)
+    groups = np.where(training.labeled, np.arange(260) % 6, 6 + np.arange(260) % 2)
+    places = np.array([0, 40, 80, 0, 40, 80, 40, 80])  # all digits 0, 1 or 2
+    given = replace(training, groups=groups, place=places[groups])
+    assert auc(training.labeled, fit(name, given).scores) > 0.8
+    places[6:] = 40
+    with pytest.raises(EstimationError, match="in one fold"):
+        fit(name, replace(given, place=places[groups]))
 
 
 def test_new_rows_vary_as_training_rows_do() -> None:

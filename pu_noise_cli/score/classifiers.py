@@ -17,7 +17,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import EstimationError
+from ..errors import EstimationError, option
 from ..numerics import BoolArray, FloatArray, IntArray, Matrix, Vector
 from ..scale.engine import ShareDone, in_threads, one_blas_thread
 from ..tables.files import Arrays, check_weights, part_of, prefixed
@@ -369,10 +369,12 @@ def cross_fit(
         learned = np.ones(len(labeled), dtype=bool)
     units = Units(training, learned)
     rng = np.random.default_rng(seed)
-    count = min(folds if training.place is None else FOLDS, units.smaller)
+    count = min(folds, units.smaller)
     fold = [units.folds(count, rng)[units.unit] for _ in range(divisions)]
     if training.place is not None:
+        count = FOLDS
         fold = [training.place // FOLDS**i % FOLDS for i in range(divisions)]
+        _check_folds(fold, labeled & learned, ~labeled & learned)
     spare = units.folds(SPARE, rng)[units.unit]
     if units.smaller < SPARE:  # too few to spare any
         spare[:] = -1
@@ -400,6 +402,17 @@ def cross_fit(
         scorers[name].append(of_folds)
         logits[name] += logit / divisions
     return CrossFit(training, tuple(fold), scorers, logits)
+
+
+def _check_folds(fold: Sequence[IntArray], *kinds: BoolArray) -> None:
+    """Raise an error if some fold has all rows of a kind: its member could not learn from any."""
+    for own in fold:
+        for kind in kinds:
+            if len(np.unique(own[kind])) < 2:
+                raise EstimationError(
+                    "too few groups to train on a sample of the rows: all labeled or all unlabeled "
+                    f"rows of the sample are in one fold; raise {option('max_train_rows')}"
+                )
 
 
 def balanced(labeled: BoolArray) -> FloatArray:

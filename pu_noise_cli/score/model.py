@@ -43,7 +43,7 @@ MAX_SCALED = 5.0  # the largest scaled value, which only rare values reach
 CELLS = 2048  # to look knots up by
 BLOCK = 16384  # rows of a column that are scaled at once, in a core's cache
 FORMAT = "punoise.model/1"
-ARRAY = re.compile(r"(rows|sketch|scaling|model|honest|fold[0-9])(\.[A-Za-z0-9_]{1,20}){1,4}")
+ARRAY = re.compile(r"(rows|sketch|scaling|model|honest)(\.[A-Za-z0-9_]{1,20}){1,4}")
 
 
 # ---- Features to normal scores: ranks only, so that neither units nor outliers matter
