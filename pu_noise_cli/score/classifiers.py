@@ -9,10 +9,10 @@ scores that hardly any other row has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Protocol, Self
+from itertools import pairwise
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +27,15 @@ from .trees import Trees, train_trees
 DIVISIONS, FOLDS = 4, 3
 LINEAR_FOLDS = 5  # of the one division of a linear score, which varies less
 SPARE = 10  # one of so many rows is spare in each division
-CHUNK, CHUNK_VALUES = 48_000, 1 << 22  # rows, and values of features, that are scored at once
+CHUNK, CHUNK_VALUES = 1 << 17, 1 << 22  # rows, and values of features, that are scored at once
 
 MAX_STEPS, MAX_SLOPE = 1000, 1e-4  # of logistic regression: where it ends
 
 WIDE = 1000  # features, from which only a linear score is learned if labeled rows are fewer
-FEW_LABELED = 300  # rows, up to which a linear score has a weight
-OF_NETWORKS, OF_TREES = 0.4, 0.6  # weights of their logits
-OF_LINEAR = np.linspace(0, 0.5, 5)  # weights of the linear logit that are averaged
+OF_NETWORKS = 0.5  # weight of their logit, from which trees are boosted
+FEW_LABELED = 300  # rows, up to which scorers are trained side by side
+# Weights that are averaged then: of the linear logit, and of the trees among the others
+OF_LINEAR, OF_TREES = (0.0, 0.125, 0.25, 0.375, 0.5), (0.4, 0.6, 0.8)
 
 MAX_MIXED = 0.1  # the fraction of labeled rows among rows that are set apart
 MIN_APART = 20  # rows that must be set apart for a second round
@@ -183,17 +184,27 @@ class Model:
         return np.asarray(expit(logit))
 
     def _logit(self, x: Matrix, given: IntArray | None) -> FloatArray:
-        logit = np.zeros(len(x))
         columns = np.ascontiguousarray(x.T)
         place = _hash(columns) if given is None else given.astype(np.uint32)
-        for members in self.members:
+        folds = np.empty((len(self.members), len(x)), dtype=np.uint8)
+        for fold, members in zip(folds, self.members, strict=True):
             rest = place // len(members)
-            fold, place = (place - rest * len(members)).astype(np.uint8), rest
+            fold[:], place = place - rest * len(members), rest
+        # in the order of their folds, the rows of a fold are a few slices, fast to put together
+        order = np.lexsort(folds[::-1])
+        columns, logit = columns.take(order, axis=1), np.zeros(len(x))
+        for fold, members in zip(folds.take(order, axis=1), self.members, strict=True):
+            ends = [*np.flatnonzero(fold[1:] != fold[:-1]) + 1, len(x)]
             for number, member in enumerate(members):
-                rows = np.flatnonzero(fold == number)
-                if len(rows):
-                    logit[rows] += member.logit(columns.take(rows, axis=1).T)
-        return logit / len(self.members)
+                rows = [slice(*ends) for ends in pairwise([0, *ends]) if fold[ends[0]] == number]
+                if rows:
+                    some = member.logit(np.concatenate([columns[:, one] for one in rows], axis=1).T)
+                    starts = np.cumsum([one.stop - one.start for one in rows])
+                    for one, part in zip(rows, np.split(some, starts[:-1]), strict=True):
+                        logit[one] += part
+        found = np.empty(len(x))
+        found[order] = logit / len(self.members)
+        return found
 
     def arrays(self) -> Arrays:
         """The arrays to store."""
@@ -269,21 +280,17 @@ class Units:
 # ---- Training
 
 
-class Trainer(Protocol):
-    """Trains a scorer for each fold of one division.
+Scorers = Mapping[str, Sequence[Scorer]]  # by name, for each fold
 
-    `learned`, shape (n, folds), says which rows the scorer of each fold may learn from; `spare`,
-    shape (n,), which of them it may leave out to see when it has learned enough.
-    """
 
-    def __call__(
-        self,
-        x: Matrix,
-        labeled: BoolArray,
-        learned: BoolArray,
-        spare: BoolArray,
-        rng: np.random.Generator,
-    ) -> Sequence[Scorer]: ...
+class Division(NamedTuple):
+    """What the scorers of one division's folds learn from."""
+
+    x: Matrix  # (n, d)
+    labeled: BoolArray  # (n,)
+    learned: BoolArray  # (n, folds): which rows the scorers of each fold may learn from
+    spare: BoolArray  # (n,): which of them may tell when they have learned enough
+    rng: np.random.Generator
 
 
 PROBED = 1500  # rows of each kind by which a model's columns are judged
@@ -323,7 +330,7 @@ class CrossFit:
 
     training: Training
     fold: tuple[IntArray, ...]  # of each row, shape (n,), for each division
-    scorers: Mapping[str, Sequence[Sequence[Scorer]]]  # by name, division and fold
+    scorers: tuple[Scorers, ...]  # of each division
     logits: Mapping[str, FloatArray]  # of the training rows, shape (n,), by scorers of their folds
 
     def weighted(self, weights: Mapping[str, float]) -> Fit:
@@ -332,10 +339,10 @@ class CrossFit:
 
         members = tuple(
             tuple(
-                Member({name: self.scorers[name][i][j].scaled(w) for name, w in weights.items()})
+                Member({name: scorers[name][j].scaled(w) for name, w in weights.items()})
                 for j in range(int(fold.max()) + 1)
             )
-            for i, fold in enumerate(self.fold)
+            for fold, scorers in zip(self.fold, self.scorers, strict=True)
         )
         probed = probed_rows(self.training.labeled)
         parts = [
@@ -349,7 +356,7 @@ class CrossFit:
 
 def cross_fit(
     training: Training,
-    trainers: Mapping[str, Trainer],
+    train: Callable[[Division], Scorers],
     seed: int,
     threads: int,
     progress: ShareDone,
@@ -357,7 +364,7 @@ def cross_fit(
     folds: int = FOLDS,
     learned: BoolArray | None = None,
 ) -> CrossFit:
-    """Train a scorer of each kind for each fold of each division.
+    """Train scorers for each fold of each division.
 
     Parameters
     ----------
@@ -379,29 +386,20 @@ def cross_fit(
     if units.smaller < SPARE:  # too few to spare any
         spare[:] = -1
 
-    def fit(job: tuple[str, int, np.random.Generator]) -> tuple[Sequence[Scorer], FloatArray]:
-        name, division, rng = job
+    def fit(division: int, rng: np.random.Generator) -> tuple[Scorers, dict[str, FloatArray]]:
         own = fold[division]
         may_learn = (own[:, None] != np.arange(count)) & learned[:, None]
-        scorers = trainers[name](x, labeled, may_learn, spare == division, rng)
-        logit = np.empty(len(labeled))
-        for number, scorer in enumerate(scorers):
-            logit[own == number] = scorer.logit(x[own == number])
-        return scorers, logit
+        found = train(Division(x, labeled, may_learn, spare == division, rng))
+        logits = {name: np.empty(len(labeled)) for name in found}
+        for name, scorers in found.items():
+            for number, scorer in enumerate(scorers):
+                logits[name][own == number] = scorer.logit(x[own == number])
+        return found, logits
 
-    jobs = [(name, division) for name in trainers for division in range(divisions)]
-    fits = in_threads(
-        fit,
-        [(*job, rng) for job, rng in zip(jobs, rng.spawn(len(jobs)), strict=True)],
-        threads,
-        progress,
-    )
-    scorers: dict[str, list[Sequence[Scorer]]] = {name: [] for name in trainers}
-    logits = {name: np.zeros(len(labeled)) for name in trainers}
-    for (name, _), (of_folds, logit) in zip(jobs, fits, strict=True):
-        scorers[name].append(of_folds)
-        logits[name] += logit / divisions
-    return CrossFit(training, tuple(fold), scorers, logits)
+    jobs = list(enumerate(rng.spawn(divisions)))
+    scorers, logits = zip(*in_threads(lambda job: fit(*job), jobs, threads, progress), strict=True)
+    means = {name: np.mean([one[name] for one in logits], axis=0) for name in logits[0]}
+    return CrossFit(training, tuple(fold), scorers, means)
 
 
 def _check_folds(fold: Sequence[IntArray], *kinds: BoolArray) -> None:
@@ -421,15 +419,10 @@ def balanced(labeled: BoolArray) -> FloatArray:
     return np.where(labeled, 0.5 / fraction, 0.5 / (1 - fraction))
 
 
-def train_linear(
-    x: Matrix,
-    labeled: BoolArray,
-    learned: BoolArray,
-    spare: BoolArray,
-    rng: np.random.Generator,
-) -> list[Linear]:
-    """L2 logistic regression of the learned rows of each fold, see Trainer."""
-    return [_fit_linear(x[rows], labeled[rows]) for rows in learned.T]
+def train_linear(division: Division) -> Scorers:
+    """L2 logistic regression."""
+    x, labeled, learned, *_ = division
+    return {"linear": [_fit_linear(x[rows], labeled[rows]) for rows in learned.T]}
 
 
 def _fit_linear(features: Matrix, labeled: NDArray[np.bool_]) -> Linear:
@@ -482,8 +475,7 @@ def progress_of(progress: ShareDone, part: int, parts: int) -> ShareDone:
 
 def logistic(training: Training, seed: int, threads: int, progress: ShareDone) -> Fit:
     """L2 logistic regression."""
-    trainers = {"linear": train_linear}
-    found = cross_fit(training, trainers, seed, threads, progress, 1, LINEAR_FOLDS)
+    found = cross_fit(training, train_linear, seed, threads, progress, 1, LINEAR_FOLDS)
     return found.weighted({"linear": 1.0})
 
 
@@ -495,41 +487,67 @@ def paper_networks(
     learned: BoolArray | None = None,
 ) -> Fit:
     """Networks of 5 units, nearly as many as the paper's 100."""
-    trainers = {"networks": partial(train_networks, networks=8, hidden=5)}
-    found = cross_fit(training, trainers, seed, threads, progress, learned=learned)
+
+    def train(division: Division) -> Scorers:
+        return {"networks": train_networks(*division, networks=8, hidden=5)}
+
+    found = cross_fit(training, train, seed, threads, progress, learned=learned)
     return found.weighted({"networks": 1.0})
 
 
 def standard(training: Training, seed: int, threads: int, progress: ShareDone) -> Fit:
-    """Networks and trees and, with few labeled rows, logistic regression."""
+    """Networks and boosted trees and, if few rows are labeled, logistic regression."""
     n_labeled, d = int(training.labeled.sum()), training.features.shape[1]
     if d >= max(WIDE, n_labeled):
         return logistic(training, seed, threads, progress)
-    trainers: dict[str, Trainer] = {
-        "networks": partial(train_networks, networks=3, hidden=7),
-        "trees": train_trees,
+    if n_labeled <= FEW_LABELED:
+        found = cross_fit(training, train_few, seed, threads, progress)
+        return found.weighted(_likely_weights(found.logits, training.labeled))
+    found = cross_fit(training, train_many, seed, threads, progress)
+    return found.weighted({"networks": OF_NETWORKS, "trees": 1.0})
+
+
+def train_many(division: Division) -> Scorers:
+    """Networks, and trees that are boosted from a part of the networks' logit."""
+    x, labeled, learned, _, rng = division
+    networks = train_networks(*division, networks=3, hidden=7)
+    start = [one.scaled(OF_NETWORKS).logit(x) for one in networks]
+    return {"networks": networks, "trees": train_trees(x, labeled, learned, rng, start)}
+
+
+def train_few(division: Division) -> Scorers:
+    """Networks, trees and logistic regression side by side.
+
+    Networks learn few labels by heart, which would leave nothing to the trees.
+    """
+    x, labeled, learned, _, rng = division
+    return {
+        "networks": train_networks(*division, networks=3, hidden=7),
+        "trees": train_trees(x, labeled, learned, rng),
+        **train_linear(division),
     }
-    if n_labeled <= FEW_LABELED:
-        trainers["linear"] = train_linear
-    found = cross_fit(training, trainers, seed, threads, progress)
-    logits, linear = found.logits, 0.0
-    if n_labeled <= FEW_LABELED:
-        others = OF_NETWORKS * logits["networks"] + OF_TREES * logits["trees"]
-        linear = _linear_weight(others, logits["linear"], training.labeled)
-    weights = (1 - linear) * OF_NETWORKS, (1 - linear) * OF_TREES, linear
-    return found.weighted(dict(zip(trainers, weights, strict=False)))
 
 
-def _linear_weight(others: FloatArray, linear: FloatArray, labeled: BoolArray) -> float:
-    """The mean weight of the linear logit, by its likelihood on unseen rows.
+def _likely_weights(logits: Mapping[str, FloatArray], labeled: BoolArray) -> dict[str, float]:
+    """The mean weight of each logit, by the likelihood of the weights on unseen rows.
 
-    A choice of the best weight ranks worse than this mean.
+    A choice of the best weights ranks worse than this mean.
     """
     from scipy.special import expit
 
-    losses = [log_loss(expit((1 - w) * others + w * linear), labeled) for w in OF_LINEAR]
-    likelihood = np.exp(labeled.sum() * (min(losses) - np.array(losses)))
-    return float((likelihood * OF_LINEAR).sum() / likelihood.sum())
+    choices = [
+        {"networks": (1 - linear) * (1 - trees), "trees": (1 - linear) * trees, "linear": linear}
+        for linear in OF_LINEAR
+        for trees in OF_TREES
+    ]
+    sums = (sum(choice[name] * logit for name, logit in logits.items()) for choice in choices)
+    losses = np.array([log_loss(expit(logit), labeled) for logit in sums])
+    likelihood = np.exp(labeled.sum() * (losses.min() - losses))
+    likelihood /= likelihood.sum()
+    return {
+        name: float(sum(q * choice[name] for q, choice in zip(likelihood, choices, strict=True)))
+        for name in logits
+    }
 
 
 def semi_supervised(training: Training, seed: int, threads: int, progress: ShareDone) -> Fit:

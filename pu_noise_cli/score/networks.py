@@ -293,7 +293,7 @@ def train_networks(
     networks: int,
     hidden: int,
 ) -> list[Networks]:
-    """Train networks of so many hidden units for each fold, see Trainer.
+    """Train networks of so many hidden units for each fold, see Division.
 
     Spare rows say when to stop.
     """

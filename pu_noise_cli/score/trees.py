@@ -3,16 +3,17 @@
 A tree of depth D is D splits and 2^D values: a row's D answers are the bits of its value's index.
 Each tree tries some random splits only, on a sample of the rows, and takes its values from all of
 them. That makes trees cheap and unlike each other, and they rank better than trees with the best
-of all splits.
+of all splits. Features that split well are tried more often in later trees.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..numerics import BoolArray, FloatArray, IntArray, Matrix, Vector
 from ..tables.files import Arrays, check_weights
@@ -21,6 +22,7 @@ TREES = 30  # per fold
 DEPTH = 6
 RATE = 0.2  # of learning
 SPLITS = 96  # that each tree tries
+BY_GAIN = 0.25  # of them by what splits of their feature have gained so far, the rest by chance
 SAMPLE = 2000  # rows by which a tree's splits are chosen, at most a third of them labeled
 THINNED = 4  # the level from which half of the sample is enough
 RIDGE = 1.0  # rows by which values shrink towards 0
@@ -40,15 +42,15 @@ class Trees:
         """The logit of rows x, shape (n,)."""
         columns = np.ascontiguousarray(x.T)
         total = np.zeros(len(x), dtype=np.float32)
-        leaf = np.empty(len(x), dtype=np.uint8)
-        answer = np.empty(len(x), dtype=bool)
-        for feature, threshold, value in zip(self.feature, self.threshold, self.value, strict=True):
-            leaf[:] = 0
-            for j, limit in zip(feature, threshold, strict=True):
-                np.greater(columns[j], limit, out=answer)
-                np.add(leaf, leaf, out=leaf)
-                np.add(leaf, answer.view(np.uint8), out=leaf)
-            total += value.take(leaf)
+        index = np.empty(len(x), dtype=np.uint16)
+        for first in range(0, len(self.value), 2):  # two trees at once: finding values is slow
+            index[:], values = 0, np.zeros(1, dtype=np.float32)
+            for tree in range(first, min(first + 2, len(self.value))):
+                value = self.value[tree]
+                index *= np.uint16(len(value))
+                index += _leaf(columns, self.feature[tree], self.threshold[tree])
+                values = np.add.outer(values, value).ravel()
+            total += values.take(index)
         return total
 
     def changes(self, x: Matrix, edits: Iterable[tuple[slice, Matrix]]) -> Iterator[Vector]:
@@ -95,12 +97,22 @@ class Trees:
         return cls(feature.astype(np.int64), threshold, value)
 
 
+def _leaf(columns: Matrix, feature: IntArray, threshold: Vector) -> NDArray[np.uint8]:
+    """The index of each row's value in one tree, shape (n,)."""
+    answers = (columns[j] > limit for j, limit in zip(feature, threshold, strict=True))
+    leaf = next(answers).view(np.uint8)
+    for answer in answers:
+        leaf += leaf
+        leaf += answer.view(np.uint8)
+    return leaf
+
+
 @dataclass(frozen=True)
 class _Splits:
-    """All splits that may be tried; each feature has a range of them."""
+    """All splits that may be tried; each usable feature has a range of them."""
 
-    first: IntArray  # (features,)
-    count: IntArray  # (features,)
+    first: IntArray  # (usable,)
+    count: IntArray  # (usable,)
     feature: IntArray  # (splits,)
     threshold: Vector  # (splits,)
 
@@ -121,9 +133,17 @@ class _Splits:
         usable = count > 0
         return cls(first[usable], count[usable], feature, quantiles[place, feature])
 
-    def draw(self, rng: np.random.Generator) -> tuple[IntArray, Vector]:
-        """Features and thresholds of random splits; all features are equally likely."""
+    def draw(self, gain: FloatArray, rng: np.random.Generator) -> tuple[IntArray, Vector]:
+        """Features and thresholds of random splits.
+
+        Some are of features in proportion to their gain, shape (d,); for the others, all features
+        are equally likely.
+        """
+        of_usable = np.cumsum(gain[self.feature[self.first]])
         which = rng.integers(len(self.first), size=SPLITS)
+        if of_usable[-1] > 0:
+            drawn = rng.random(round(BY_GAIN * SPLITS)) * of_usable[-1]
+            which[: len(drawn)] = np.searchsorted(of_usable, drawn)
         place = self.first[which] + (rng.random(SPLITS) * self.count[which]).astype(np.int64)
         place = np.unique(place)
         return self.feature[place], self.threshold[place]
@@ -133,15 +153,28 @@ def train_trees(
     x: Matrix,
     labeled: BoolArray,
     learned: BoolArray,
-    spare: BoolArray,
     rng: np.random.Generator,
+    start: Sequence[Vector] | None = None,
 ) -> list[Trees]:
-    """Train trees on the learned rows of each fold, see Trainer."""
+    """Train trees on the learned rows of each fold, see Division.
+
+    Parameters
+    ----------
+    start : (folds,) of (n,)
+        The logit of all rows that is boosted for each fold, 0 by default.
+    """
     splits = _Splits.of(x)
-    return [_boost(x[rows], labeled[rows], splits, rng) for rows in learned.T]
+    if start is None:
+        start = [np.zeros(len(x), dtype=np.float32)] * learned.shape[1]
+    return [
+        _boost(x[rows], labeled[rows], logit[rows], splits, rng)
+        for rows, logit in zip(learned.T, start, strict=True)
+    ]
 
 
-def _boost(x: Matrix, labeled: BoolArray, splits: _Splits, rng: np.random.Generator) -> Trees:
+def _boost(
+    x: Matrix, labeled: BoolArray, logit: Vector, splits: _Splits, rng: np.random.Generator
+) -> Trees:
     """Trees that each lower the log-loss of those before it, by Newton's steps."""
     columns = np.ascontiguousarray(x.T)
     kinds = [np.flatnonzero(kind) for kind in (labeled, ~labeled)]
@@ -153,27 +186,26 @@ def _boost(x: Matrix, labeled: BoolArray, splits: _Splits, rng: np.random.Genera
     factor = np.repeat(
         [np.float32(len(rows) / size) for rows, size in zip(kinds, sizes, strict=True)], sizes
     )
-    samples = zip(*(_samples(*kind, rng) for kind in zip(kinds, sizes, strict=True)), strict=True)
-    logit = np.zeros(len(x), dtype=np.float32)
+    samples = [_samples(*kind, rng) for kind in zip(kinds, sizes, strict=True)]
+    gain = np.zeros(len(columns))
     found: list[tuple[IntArray, Vector, Vector]] = []
-    for rows in (np.concatenate(sample) for sample, _ in zip(samples, range(TREES), strict=False)):
+    for _ in range(TREES):
+        rows = np.concatenate([next(kind) for kind in samples])
         p = 1 / (1 + np.exp(-logit))
         slope, curvature = weight * (labeled - p), weight * p * (1 - p)
-        feature, threshold = splits.draw(rng)
+        feature, threshold = splits.draw(gain, rng)
         if len(columns) < len(feature):
             tried = columns.take(rows, axis=1).take(feature, axis=0)
         else:
             tried = columns.take(feature, axis=0).take(rows, axis=1)
         answers = (tried > threshold[:, None]).astype(np.float32)
-        chosen = _choose(answers, slope[rows] * factor, curvature[rows] * factor)
+        chosen, gains = _choose(answers, slope[rows] * factor, curvature[rows] * factor)
         feature, threshold = feature[chosen], threshold[chosen]
-        leaf = np.zeros(len(x), dtype=np.intp)
-        for j, limit in zip(feature, threshold, strict=True):
-            leaf += leaf
-            leaf += columns[j] > limit
+        np.add.at(gain, feature, gains)
+        leaf = _leaf(columns, feature, threshold)
         sums = [np.bincount(leaf, values, 1 << DEPTH) for values in (slope, curvature)]
         value = (RATE * sums[0] / (sums[1] + RIDGE)).astype(np.float32)
-        logit += value[leaf]
+        logit += value.take(leaf)
         found.append((feature, threshold, value))
     return Trees(*(np.stack(part) for part in zip(*found, strict=True)))
 
@@ -186,9 +218,12 @@ def _samples(rows: IntArray, size: int, rng: np.random.Generator) -> Iterator[In
             yield rows[start : start + size]
 
 
-def _choose(answers: Matrix, slope: Vector, curvature: Vector) -> list[int]:
-    """DEPTH of the splits with these answers, shape (splits, n), one after the other."""
-    leaf, chosen = np.zeros(answers.shape[1], dtype=np.intp), list[int]()
+def _choose(answers: Matrix, slope: Vector, curvature: Vector) -> tuple[list[int], list[float]]:
+    """DEPTH of the splits with these answers, shape (splits, n), one after the other; their gains.
+
+    The gain of a split is how much it lowers the loss.
+    """
+    leaf, chosen, gains = np.zeros(answers.shape[1], dtype=np.intp), list[int](), list[float]()
     for level in range(DEPTH):
         if level == THINNED:
             answers, leaf = answers[:, ::2], leaf[::2]
@@ -197,12 +232,15 @@ def _choose(answers: Matrix, slope: Vector, curvature: Vector) -> list[int]:
         of_leaf = np.zeros((2 * leaves, len(leaf)), dtype=np.float32)
         of_leaf[leaf, place] = slope
         of_leaf[leaf + leaves, place] = curvature
+        both = of_leaf.sum(1)
         above = answers @ of_leaf.T
-        below = of_leaf.sum(1) - above
-        gain = sum(
-            np.square(side[:, :leaves]) / (side[:, leaves:] + RIDGE) for side in (above, below)
+        before, *after = (
+            (np.square(side[..., :leaves]) / (side[..., leaves:] + RIDGE)).sum(-1)
+            for side in (both, above, both - above)
         )
-        chosen.append(int(gain.sum(1).argmax()))
+        gain = sum(after)
+        chosen.append(int(gain.argmax()))
+        gains.append(max(float(gain[chosen[-1]] - before), 0.0))
         leaf += leaf
         leaf += answers[chosen[-1]] > 0
-    return chosen
+    return chosen, gains
