@@ -15,14 +15,17 @@ from pu_noise_cli.scale.engine import AHEAD, ahead
 from pu_noise_cli.score.classifiers import (
     CLASSIFIERS,
     DIVISIONS,
+    FEW_LABELED,
     FOLDS,
     Fit,
     Model,
     Training,
 )
 from pu_noise_cli.score.model import Scaling, fit_scaling
+from pu_noise_cli.score.trees import Trees
 
 every_classifier = pytest.mark.parametrize("name", list(CLASSIFIERS))
+few_and_many = pytest.mark.parametrize("n_labeled", [FEW_LABELED, FEW_LABELED + 1])
 
 
 def fit(name: str, training: Training, threads: int = 2, seed: int = 1) -> Fit:
@@ -46,8 +49,9 @@ def shifted(n_labeled: int, n_unlabeled: int, d: int = 4, shift: float = 1.5) ->
 
 
 @every_classifier
-def test_the_same_bytes_at_one_and_two_threads(name: str) -> None:
-    training = shifted(100, 600)
+@few_and_many
+def test_the_same_bytes_at_one_and_two_threads(name: str, n_labeled: int) -> None:
+    training = shifted(n_labeled, 600)
     one, two = (fit(name, training, threads) for threads in (1, 2))
     assert one.scores.tobytes() == two.scores.tobytes()
     rows = np.random.default_rng(1).normal(size=(5000, 4)).astype(np.float32)
@@ -56,14 +60,15 @@ def test_the_same_bytes_at_one_and_two_threads(name: str) -> None:
 
 
 @every_classifier
-def test_a_stored_model_predicts_the_same(name: str) -> None:
-    training = shifted(60, 300)
+@few_and_many
+def test_a_stored_model_predicts_the_same(name: str, n_labeled: int) -> None:
+    training = shifted(n_labeled, 300)
     model = fit(name, training).model
     arrays = model.arrays()
     assert all(array.dtype != object for array in arrays.values())
     again = Model.from_arrays(arrays, training.features.shape[1])
     scores = model.predict(training.features)
-    assert scores.shape == (360,)
+    assert scores.shape == (n_labeled + 300,)
     assert scores.min() >= 0
     assert scores.max() <= 1
     assert scores.tobytes() == again.predict(training.features).tobytes()
@@ -276,3 +281,36 @@ def test_new_rows_vary_as_training_rows_do() -> None:
     new = (rng.normal(size=(20_000, 10)) + 0.9).astype(np.float32)  # positives, as the labeled rows
     above = fitted.model.predict(new) > np.quantile(fitted.scores[labeled], 0.97)
     assert above.mean() == pytest.approx(0.03, abs=0.006)  # 0.016 by the mean of all members
+
+
+def test_a_score_does_not_depend_on_the_other_rows() -> None:
+    training = shifted(FEW_LABELED + 1, 900)
+    model, rng = fit("standard", training).model, np.random.default_rng(2)
+    rows = rng.normal(size=(1000, 4)).astype(np.float32)
+    scores, order = model.predict(rows), rng.permutation(1000)
+    assert (model.predict(rows[order]) == scores[order]).all()
+    assert (model.predict(rows[:7]) == scores[:7]).all()
+
+
+@pytest.mark.parametrize("trees", [1, 2, 5])
+@pytest.mark.parametrize("depth", [1, 6, 8])
+def test_trees_add_the_values_of_their_leaves(trees: int, depth: int) -> None:
+    rng = np.random.default_rng(0)
+    feature, threshold = rng.integers(3, size=(trees, depth)), rng.normal(size=(trees, depth))
+    value = rng.normal(size=(trees, 1 << depth))
+    x = rng.normal(size=(500, 3)).astype(np.float32)
+    threshold, value = threshold.astype(np.float32), value.astype(np.float32)
+    answers = x[:, feature] > threshold  # (rows, trees, depth)
+    leaf = answers @ (1 << np.arange(depth)[::-1])
+    expected = value[np.arange(trees), leaf].sum(1)
+    assert np.allclose(Trees(feature, threshold, value).logit(x), expected, atol=1e-5)
+
+
+def test_few_informative_columns_are_found() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(4000, 60)).astype(np.float32)
+    positive = (x[:, 0] > 0.5) ^ (x[:, 1] > 0.5)  # neither column alone says much
+    labeled = positive & (rng.random(4000) < 0.3)
+    scores = fit("standard", Training(x, labeled)).scores[~labeled]
+    assert labeled.sum() > FEW_LABELED
+    assert auc(positive[~labeled], scores) > 0.98
