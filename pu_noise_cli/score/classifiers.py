@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +32,10 @@ CHUNK, CHUNK_VALUES = 1 << 17, 1 << 22  # rows, and values of features, that are
 MAX_STEPS, MAX_SLOPE = 1000, 1e-4  # of logistic regression: where it ends
 
 WIDE = 1000  # features, from which only a linear score is learned if labeled rows are fewer
-OF_NETWORKS = 0.5  # weight of their logit, from which trees are boosted
-FEW_LABELED = 300  # rows, up to which scorers are trained side by side
-# Weights that are averaged then: of the linear logit, and of the trees among the others
+BOOSTED = 0.5  # weight of the networks' logit from which trees are boosted
+BLENDED = 0.4, 0.6  # weights of networks and trees that are trained side by side
+FEW_LABELED = 300  # rows, up to which the weights are averages
+# over these: of the linear logit, and of the trees among the others
 OF_LINEAR, OF_TREES = (0.0, 0.125, 0.25, 0.375, 0.5), (0.4, 0.6, 0.8)
 
 MAX_MIXED = 0.1  # the fraction of labeled rows among rows that are set apart
@@ -280,6 +281,7 @@ class Units:
 # ---- Training
 
 
+AnyScorer = TypeVar("AnyScorer", bound=Scorer)
 Scorers = Mapping[str, Sequence[Scorer]]  # by name, for each fold
 
 
@@ -356,7 +358,7 @@ class CrossFit:
 
 def cross_fit(
     training: Training,
-    train: Callable[[Division], Scorers],
+    trainers: Sequence[Callable[[Division], Scorers]],
     seed: int,
     threads: int,
     progress: ShareDone,
@@ -368,6 +370,8 @@ def cross_fit(
 
     Parameters
     ----------
+    trainers
+        Of the divisions, in turn.
     learned : (n,)
         The rows to learn from; all by default. All rows are scored.
     """
@@ -389,6 +393,7 @@ def cross_fit(
     def fit(division: int, rng: np.random.Generator) -> tuple[Scorers, dict[str, FloatArray]]:
         own = fold[division]
         may_learn = (own[:, None] != np.arange(count)) & learned[:, None]
+        train = trainers[division % len(trainers)]
         found = train(Division(x, labeled, may_learn, spare == division, rng))
         logits = {name: np.empty(len(labeled)) for name in found}
         for name, scorers in found.items():
@@ -475,7 +480,7 @@ def progress_of(progress: ShareDone, part: int, parts: int) -> ShareDone:
 
 def logistic(training: Training, seed: int, threads: int, progress: ShareDone) -> Fit:
     """L2 logistic regression."""
-    found = cross_fit(training, train_linear, seed, threads, progress, 1, LINEAR_FOLDS)
+    found = cross_fit(training, [train_linear], seed, threads, progress, 1, LINEAR_FOLDS)
     return found.weighted({"linear": 1.0})
 
 
@@ -491,7 +496,7 @@ def paper_networks(
     def train(division: Division) -> Scorers:
         return {"networks": train_networks(*division, networks=8, hidden=5)}
 
-    found = cross_fit(training, train, seed, threads, progress, learned=learned)
+    found = cross_fit(training, [train], seed, threads, progress, learned=learned)
     return found.weighted({"networks": 1.0})
 
 
@@ -501,31 +506,46 @@ def standard(training: Training, seed: int, threads: int, progress: ShareDone) -
     if d >= max(WIDE, n_labeled):
         return logistic(training, seed, threads, progress)
     if n_labeled <= FEW_LABELED:
-        found = cross_fit(training, train_few, seed, threads, progress)
+        found = cross_fit(training, [train_few], seed, threads, progress)
         return found.weighted(_likely_weights(found.logits, training.labeled))
-    found = cross_fit(training, train_many, seed, threads, progress)
-    return found.weighted({"networks": OF_NETWORKS, "trees": 1.0})
+    found = cross_fit(training, [train_boosted, train_blended], seed, threads, progress)
+    return found.weighted({"networks": 1.0, "trees": 1.0})
 
 
-def train_many(division: Division) -> Scorers:
-    """Networks, and trees that are boosted from a part of the networks' logit."""
+def train_boosted(division: Division) -> Scorers:
+    """Networks, and trees that are boosted from a part of their logit: best if labels are right."""
     x, labeled, learned, _, rng = division
-    networks = train_networks(*division, networks=3, hidden=7)
-    start = [one.scaled(OF_NETWORKS).logit(x) for one in networks]
+    networks = _scaled(_train_networks(division), BOOSTED)
+    start = [one.logit(x) for one in networks]
     return {"networks": networks, "trees": train_trees(x, labeled, learned, rng, start)}
+
+
+def train_blended(division: Division) -> Scorers:
+    """Networks and trees trained side by side: best if many labels are wrong."""
+    x, labeled, learned, _, rng = division
+    networks, trees = _train_networks(division), train_trees(x, labeled, learned, rng)
+    return {"networks": _scaled(networks, BLENDED[0]), "trees": _scaled(trees, BLENDED[1])}
 
 
 def train_few(division: Division) -> Scorers:
     """Networks, trees and logistic regression side by side.
 
-    Networks learn few labels by heart, which would leave nothing to the trees.
+    Networks learn few labels by heart, which would leave nothing to trees boosted from them.
     """
     x, labeled, learned, _, rng = division
     return {
-        "networks": train_networks(*division, networks=3, hidden=7),
+        "networks": _train_networks(division),
         "trees": train_trees(x, labeled, learned, rng),
         **train_linear(division),
     }
+
+
+def _train_networks(division: Division) -> list[Networks]:
+    return train_networks(*division, networks=3, hidden=7)
+
+
+def _scaled(scorers: Sequence[AnyScorer], factor: float) -> list[AnyScorer]:
+    return [one.scaled(factor) for one in scorers]
 
 
 def _likely_weights(logits: Mapping[str, FloatArray], labeled: BoolArray) -> dict[str, float]:
