@@ -25,8 +25,6 @@ from pu_noise_cli.prior.auto import (
     SharePrior,
     top_cells,
 )
-from pu_noise_cli.score.classifiers import Training, standard
-from pu_noise_cli.score.model import fit_scaling
 from pu_noise_cli.score.sketch import Sketch
 
 FloatArray = NDArray[np.float64]
@@ -342,15 +340,47 @@ def _measured(x: FloatArray, rng: Rng) -> FloatArray:
     return np.clip(x, -8, 8)
 
 
-def default_scores(
+def network_scores(
     x: FloatArray, labeled: NDArray[np.bool_], fresh: FloatArray, rng: Rng
 ) -> FloatArray:
-    """Logits of fresh rows by the default score, trained on rows x, shape (n,)."""
-    scaling = fit_scaling(x)
-    training = Training(scaling.apply(x), labeled)
-    seed = int(rng.integers(2**31))
-    model = standard(training, seed, threads=1, progress=lambda share: None).model
-    return np.asarray(special.logit(model.predict(scaling.apply(fresh))))
+    """Mean logits of a few bagged networks of five tanh units, trained with Adam, shape (n,)."""
+    networks, units, batch = 12, 5, 256
+    steps, decay = int(log_uniform(rng, 60, 400)), log_uniform(rng, 0.01, 0.5)
+    d, width = x.shape[1], networks * units
+    x32 = x.astype(np.float32)
+    member = np.arange(width) // units
+    spread = (np.arange(width), member)
+    shapes = [(d, width), (width,), (width,), (networks,)]
+    theta = [
+        rng.normal(size=shapes[0]) / np.sqrt(d),
+        np.zeros(width),
+        rng.normal(size=width) / np.sqrt(units),
+        np.zeros(networks),
+    ]
+    theta = [t.astype(np.float32) for t in theta]
+    m, v = [np.zeros_like(t) for t in theta], [np.zeros_like(t) for t in theta]
+    bag = rng.poisson(1.0, size=(len(x), networks)).astype(np.float32)
+    rows = [np.flatnonzero(labeled), np.flatnonzero(~labeled)]
+    out = np.zeros((width, networks), dtype=np.float32)
+    half = batch // 2
+    y = np.repeat(np.array([1, 0], dtype=np.float32), half)[:, None]
+    for step in range(1, steps + 1):
+        i = np.concatenate([rng.choice(r, half) for r in rows])
+        out[spread] = theta[2]
+        h = np.tanh(x32[i] @ theta[0] + theta[1])
+        s = h @ out + theta[3]
+        delta = (special.expit(s) - y) * bag[i] / batch
+        back = (1 - h * h) * (delta @ out.T)
+        gradient = [x32[i].T @ back, back.sum(0), (h.T @ delta)[spread], delta.sum(0)]
+        rate = 0.02 * (1 - step / (steps + 1))
+        for t, g, a, b in zip(theta, gradient, m, v, strict=True):
+            a += 0.1 * (g - a)
+            b += 0.01 * (g * g - b)
+            adapted = (a / (1 - 0.9**step)) / (np.sqrt(b / (1 - 0.99**step)) + 1e-8)
+            t -= rate * (adapted + decay * t)
+    out[spread] = theta[2]
+    logits = np.tanh(fresh.astype(np.float32) @ theta[0] + theta[1]) @ out + theta[3]
+    return logits.mean(1).astype(np.float64)
 
 
 CLASSIFIERS = ("boosting", "forest", "logistic", "neighbors", "bayes", "quadratic")
@@ -401,7 +431,7 @@ def learned(
 ) -> Learned:
     """Train a classifier on a random feature table; the classes' scores of fresh rows.
 
-    Mostly the default score, else one of CLASSIFIERS; or what is given.
+    Mostly networks like those of the transform, else one of CLASSIFIERS; or what is given.
     """
     while True:
         x, y = feature_table(12_000, rng, weak)
@@ -426,7 +456,7 @@ def learned(
     fresh = np.concatenate([rows[c][taken[c] :] for c in (False, True)])
     is_positive = np.arange(len(fresh)) >= len(rows[False]) - taken[False]
     if classifier is None and rng.random() < 0.65:
-        scores = default_scores(x[train], labeled, x[fresh], rng)
+        scores = network_scores(x[train], labeled, x[fresh], rng)
     else:
         model = (classifier or _any_classifier)(len(train), rng)
         order = rng.permutation(len(train))

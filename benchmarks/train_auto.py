@@ -2,8 +2,8 @@
 
 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python benchmarks/train_auto.py
 
-The same seed gives the same weights, whatever the number of processes. The first 175,000 examples
-come from 7,000 feature tables, each scored by a classifier of its own, the other 80,000 from
+The same seed gives the same weights, whatever the number of processes. The first 180,000 examples
+come from 12,000 feature tables, each scored by a classifier of its own, the other 80,000 from
 20,000 pairs of densities. α and β are drawn from a prior, whatever the classes, so that what the
 networks learn beyond it is the likelihood.
 """
@@ -28,7 +28,7 @@ from pu_noise_cli.prior.auto import SIMULATED, summarize
 
 Array = NDArray[np.float32]
 
-TABLES, DRAWS_PER_TABLE = 7_000, 25
+TABLES, DRAWS_PER_TABLE = 12_000, 15
 DENSITIES, DRAWS_PER_DENSITY = 20_000, 4
 HELD_OUT = 0.05  # of the tables and densities, to measure on
 MEMBERS = 4
