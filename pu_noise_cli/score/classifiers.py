@@ -9,10 +9,11 @@ scores that hardly any other row has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +33,8 @@ CHUNK, CHUNK_VALUES = 1 << 17, 1 << 22  # rows, and values of features, that are
 MAX_STEPS, MAX_SLOPE = 1000, 1e-4  # of logistic regression: where it ends
 
 WIDE = 1000  # features, from which only a linear score is learned if labeled rows are fewer
-BOOSTED = 0.5  # weight of the networks' logit from which trees are boosted
-BLENDED = 0.4, 0.6  # weights of networks and trees that are trained side by side
-FEW_LABELED = 300  # rows, up to which the weights are averages
-# over these: of the linear logit, and of the trees among the others
+FEW_LABELED = 300  # rows, up to which a linear score has a weight
+# Weights that are averaged: of the linear logit, and of the trees among the others
 OF_LINEAR, OF_TREES = (0.0, 0.125, 0.25, 0.375, 0.5), (0.4, 0.6, 0.8)
 
 MAX_MIXED = 0.1  # the fraction of labeled rows among rows that are set apart
@@ -281,18 +280,21 @@ class Units:
 # ---- Training
 
 
-AnyScorer = TypeVar("AnyScorer", bound=Scorer)
-Scorers = Mapping[str, Sequence[Scorer]]  # by name, for each fold
+class Trainer(Protocol):
+    """Trains a scorer for each fold of one division.
 
+    `learned`, shape (n, folds), says which rows the scorer of each fold may learn from; `spare`,
+    shape (n,), which of them it may leave out to see when it has learned enough.
+    """
 
-class Division(NamedTuple):
-    """What the scorers of one division's folds learn from."""
-
-    x: Matrix  # (n, d)
-    labeled: BoolArray  # (n,)
-    learned: BoolArray  # (n, folds): which rows the scorers of each fold may learn from
-    spare: BoolArray  # (n,): which of them may tell when they have learned enough
-    rng: np.random.Generator
+    def __call__(
+        self,
+        x: Matrix,
+        labeled: BoolArray,
+        learned: BoolArray,
+        spare: BoolArray,
+        rng: np.random.Generator,
+    ) -> Sequence[Scorer]: ...
 
 
 PROBED = 1500  # rows of each kind by which a model's columns are judged
@@ -332,7 +334,7 @@ class CrossFit:
 
     training: Training
     fold: tuple[IntArray, ...]  # of each row, shape (n,), for each division
-    scorers: tuple[Scorers, ...]  # of each division
+    scorers: Mapping[str, Sequence[Sequence[Scorer]]]  # by name, division and fold
     logits: Mapping[str, FloatArray]  # of the training rows, shape (n,), by scorers of their folds
 
     def weighted(self, weights: Mapping[str, float]) -> Fit:
@@ -341,10 +343,10 @@ class CrossFit:
 
         members = tuple(
             tuple(
-                Member({name: scorers[name][j].scaled(w) for name, w in weights.items()})
+                Member({name: self.scorers[name][i][j].scaled(w) for name, w in weights.items()})
                 for j in range(int(fold.max()) + 1)
             )
-            for fold, scorers in zip(self.fold, self.scorers, strict=True)
+            for i, fold in enumerate(self.fold)
         )
         probed = probed_rows(self.training.labeled)
         parts = [
@@ -358,7 +360,7 @@ class CrossFit:
 
 def cross_fit(
     training: Training,
-    trainers: Sequence[Callable[[Division], Scorers]],
+    trainers: Mapping[str, Trainer],
     seed: int,
     threads: int,
     progress: ShareDone,
@@ -366,12 +368,10 @@ def cross_fit(
     folds: int = FOLDS,
     learned: BoolArray | None = None,
 ) -> CrossFit:
-    """Train scorers for each fold of each division.
+    """Train a scorer of each kind for each fold of each division.
 
     Parameters
     ----------
-    trainers
-        Of the divisions, in turn.
     learned : (n,)
         The rows to learn from; all by default. All rows are scored.
     """
@@ -390,21 +390,29 @@ def cross_fit(
     if units.smaller < SPARE:  # too few to spare any
         spare[:] = -1
 
-    def fit(division: int, rng: np.random.Generator) -> tuple[Scorers, dict[str, FloatArray]]:
+    def fit(job: tuple[str, int, np.random.Generator]) -> tuple[Sequence[Scorer], FloatArray]:
+        name, division, rng = job
         own = fold[division]
         may_learn = (own[:, None] != np.arange(count)) & learned[:, None]
-        train = trainers[division % len(trainers)]
-        found = train(Division(x, labeled, may_learn, spare == division, rng))
-        logits = {name: np.empty(len(labeled)) for name in found}
-        for name, scorers in found.items():
-            for number, scorer in enumerate(scorers):
-                logits[name][own == number] = scorer.logit(x[own == number])
-        return found, logits
+        scorers = trainers[name](x, labeled, may_learn, spare == division, rng)
+        logit = np.empty(len(labeled))
+        for number, scorer in enumerate(scorers):
+            logit[own == number] = scorer.logit(x[own == number])
+        return scorers, logit
 
-    jobs = list(enumerate(rng.spawn(divisions)))
-    scorers, logits = zip(*in_threads(lambda job: fit(*job), jobs, threads, progress), strict=True)
-    means = {name: np.mean([one[name] for one in logits], axis=0) for name in logits[0]}
-    return CrossFit(training, tuple(fold), scorers, means)
+    jobs = [(name, division) for name in trainers for division in range(divisions)]
+    fits = in_threads(
+        fit,
+        [(*job, rng) for job, rng in zip(jobs, rng.spawn(len(jobs)), strict=True)],
+        threads,
+        progress,
+    )
+    scorers: dict[str, list[Sequence[Scorer]]] = {name: [] for name in trainers}
+    logits = {name: np.zeros(len(labeled)) for name in trainers}
+    for (name, _), (of_folds, logit) in zip(jobs, fits, strict=True):
+        scorers[name].append(of_folds)
+        logits[name] += logit / divisions
+    return CrossFit(training, tuple(fold), scorers, logits)
 
 
 def _check_folds(fold: Sequence[IntArray], *kinds: BoolArray) -> None:
@@ -424,10 +432,15 @@ def balanced(labeled: BoolArray) -> FloatArray:
     return np.where(labeled, 0.5 / fraction, 0.5 / (1 - fraction))
 
 
-def train_linear(division: Division) -> Scorers:
-    """L2 logistic regression."""
-    x, labeled, learned, *_ = division
-    return {"linear": [_fit_linear(x[rows], labeled[rows]) for rows in learned.T]}
+def train_linear(
+    x: Matrix,
+    labeled: BoolArray,
+    learned: BoolArray,
+    spare: BoolArray,
+    rng: np.random.Generator,
+) -> list[Linear]:
+    """L2 logistic regression of the learned rows of each fold, see Trainer."""
+    return [_fit_linear(x[rows], labeled[rows]) for rows in learned.T]
 
 
 def _fit_linear(features: Matrix, labeled: NDArray[np.bool_]) -> Linear:
@@ -480,7 +493,8 @@ def progress_of(progress: ShareDone, part: int, parts: int) -> ShareDone:
 
 def logistic(training: Training, seed: int, threads: int, progress: ShareDone) -> Fit:
     """L2 logistic regression."""
-    found = cross_fit(training, [train_linear], seed, threads, progress, 1, LINEAR_FOLDS)
+    trainers = {"linear": train_linear}
+    found = cross_fit(training, trainers, seed, threads, progress, 1, LINEAR_FOLDS)
     return found.weighted({"linear": 1.0})
 
 
@@ -492,60 +506,24 @@ def paper_networks(
     learned: BoolArray | None = None,
 ) -> Fit:
     """Networks of 5 units, nearly as many as the paper's 100."""
-
-    def train(division: Division) -> Scorers:
-        return {"networks": train_networks(*division, networks=8, hidden=5)}
-
-    found = cross_fit(training, [train], seed, threads, progress, learned=learned)
+    trainers = {"networks": partial(train_networks, networks=8, hidden=5)}
+    found = cross_fit(training, trainers, seed, threads, progress, learned=learned)
     return found.weighted({"networks": 1.0})
 
 
 def standard(training: Training, seed: int, threads: int, progress: ShareDone) -> Fit:
-    """Networks and boosted trees and, if few rows are labeled, logistic regression."""
+    """Networks and trees and, with few labeled rows, logistic regression."""
     n_labeled, d = int(training.labeled.sum()), training.features.shape[1]
     if d >= max(WIDE, n_labeled):
         return logistic(training, seed, threads, progress)
-    if n_labeled <= FEW_LABELED:
-        found = cross_fit(training, [train_few], seed, threads, progress)
-        return found.weighted(_likely_weights(found.logits, training.labeled))
-    found = cross_fit(training, [train_boosted, train_blended], seed, threads, progress)
-    return found.weighted({"networks": 1.0, "trees": 1.0})
-
-
-def train_boosted(division: Division) -> Scorers:
-    """Networks, and trees that are boosted from a part of their logit: best if labels are right."""
-    x, labeled, learned, _, rng = division
-    networks = _scaled(_train_networks(division), BOOSTED)
-    start = [one.logit(x) for one in networks]
-    return {"networks": networks, "trees": train_trees(x, labeled, learned, rng, start)}
-
-
-def train_blended(division: Division) -> Scorers:
-    """Networks and trees trained side by side: best if many labels are wrong."""
-    x, labeled, learned, _, rng = division
-    networks, trees = _train_networks(division), train_trees(x, labeled, learned, rng)
-    return {"networks": _scaled(networks, BLENDED[0]), "trees": _scaled(trees, BLENDED[1])}
-
-
-def train_few(division: Division) -> Scorers:
-    """Networks, trees and logistic regression side by side.
-
-    Networks learn few labels by heart, which would leave nothing to trees boosted from them.
-    """
-    x, labeled, learned, _, rng = division
-    return {
-        "networks": _train_networks(division),
-        "trees": train_trees(x, labeled, learned, rng),
-        **train_linear(division),
+    trainers: dict[str, Trainer] = {
+        "networks": partial(train_networks, networks=3, hidden=7),
+        "trees": train_trees,
     }
-
-
-def _train_networks(division: Division) -> list[Networks]:
-    return train_networks(*division, networks=3, hidden=7)
-
-
-def _scaled(scorers: Sequence[AnyScorer], factor: float) -> list[AnyScorer]:
-    return [one.scaled(factor) for one in scorers]
+    if n_labeled <= FEW_LABELED:
+        trainers["linear"] = train_linear
+    found = cross_fit(training, trainers, seed, threads, progress)
+    return found.weighted(_likely_weights(found.logits, training.labeled))
 
 
 def _likely_weights(logits: Mapping[str, FloatArray], labeled: BoolArray) -> dict[str, float]:
@@ -557,7 +535,7 @@ def _likely_weights(logits: Mapping[str, FloatArray], labeled: BoolArray) -> dic
 
     choices = [
         {"networks": (1 - linear) * (1 - trees), "trees": (1 - linear) * trees, "linear": linear}
-        for linear in OF_LINEAR
+        for linear in (OF_LINEAR if "linear" in logits else (0.0,))
         for trees in OF_TREES
     ]
     sums = (sum(choice[name] * logit for name, logit in logits.items()) for choice in choices)

@@ -293,7 +293,7 @@ def train_networks(
     networks: int,
     hidden: int,
 ) -> list[Networks]:
-    """Train networks of so many hidden units for each fold, see Division.
+    """Train networks of so many hidden units for each fold, see Trainer.
 
     Spare rows say when to stop.
     """

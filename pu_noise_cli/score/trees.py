@@ -8,7 +8,7 @@ of all splits. Features that split well are tried more often in later trees.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -153,28 +153,15 @@ def train_trees(
     x: Matrix,
     labeled: BoolArray,
     learned: BoolArray,
+    spare: BoolArray,
     rng: np.random.Generator,
-    start: Sequence[Vector] | None = None,
 ) -> list[Trees]:
-    """Train trees on the learned rows of each fold, see Division.
-
-    Parameters
-    ----------
-    start : (folds,) of (n,)
-        The logit of all rows that is boosted for each fold, 0 by default.
-    """
+    """Train trees on the learned rows of each fold, see Trainer."""
     splits = _Splits.of(x)
-    if start is None:
-        start = [np.zeros(len(x), dtype=np.float32)] * learned.shape[1]
-    return [
-        _boost(x[rows], labeled[rows], logit[rows], splits, rng)
-        for rows, logit in zip(learned.T, start, strict=True)
-    ]
+    return [_boost(x[rows], labeled[rows], splits, rng) for rows in learned.T]
 
 
-def _boost(
-    x: Matrix, labeled: BoolArray, logit: Vector, splits: _Splits, rng: np.random.Generator
-) -> Trees:
+def _boost(x: Matrix, labeled: BoolArray, splits: _Splits, rng: np.random.Generator) -> Trees:
     """Trees that each lower the log-loss of those before it, by Newton's steps."""
     columns = np.ascontiguousarray(x.T)
     kinds = [np.flatnonzero(kind) for kind in (labeled, ~labeled)]
@@ -187,7 +174,7 @@ def _boost(
         [np.float32(len(rows) / size) for rows, size in zip(kinds, sizes, strict=True)], sizes
     )
     samples = [_samples(*kind, rng) for kind in zip(kinds, sizes, strict=True)]
-    gain = np.zeros(len(columns))
+    logit, gain = np.zeros(len(x), dtype=np.float32), np.zeros(len(columns))
     found: list[tuple[IntArray, Vector, Vector]] = []
     for _ in range(TREES):
         rows = np.concatenate([next(kind) for kind in samples])
