@@ -44,7 +44,8 @@ class Trees:
         total = np.zeros(len(x), dtype=np.float32)
         index = np.empty(len(x), dtype=np.uint16)
         for first in range(0, len(self.value), 2):  # two trees at once: finding values is slow
-            index[:], values = 0, np.zeros(1, dtype=np.float32)
+            index[:] = 0
+            values = np.zeros(1, dtype=np.float32)
             for tree in range(first, min(first + 2, len(self.value))):
                 value = self.value[tree]
                 index *= np.uint16(len(value))
