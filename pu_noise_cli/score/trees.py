@@ -3,7 +3,7 @@
 A tree of depth D is D splits and 2^D values: a row's D answers are the bits of its value's index.
 Each tree tries some random splits only, on a sample of the rows, and takes its values from all of
 them. That makes trees cheap and unlike each other, and they rank better than trees with the best
-of all splits. Features that split well are tried more often in later trees.
+of all splits. With many labeled rows, features that split well are tried more often in later trees.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ DEPTH = 6
 RATE = 0.2  # of learning
 SPLITS = 96  # that each tree tries
 BY_GAIN = 0.25  # of them by what splits of their feature have gained so far, the rest by chance
+MANY_LABELED = 200  # learned rows, from which gains are trusted
 SAMPLE = 2000  # rows by which a tree's splits are chosen, at most a third of them labeled
 THINNED = 4  # the level from which half of the sample is enough
 RIDGE = 1.0  # rows by which values shrink towards 0
@@ -137,8 +138,8 @@ class _Splits:
     def draw(self, gain: FloatArray, rng: np.random.Generator) -> tuple[IntArray, Vector]:
         """Features and thresholds of random splits.
 
-        Some are of features in proportion to their gain, shape (d,); for the others, all features
-        are equally likely.
+        If there are gains, shape (d,), some splits are of features in proportion to them. For the
+        others, all features are equally likely.
         """
         of_usable = np.cumsum(gain[self.feature[self.first]])
         which = rng.integers(len(self.first), size=SPLITS)
@@ -189,7 +190,8 @@ def _boost(x: Matrix, labeled: BoolArray, splits: _Splits, rng: np.random.Genera
         answers = (tried > threshold[:, None]).astype(np.float32)
         chosen, gains = _choose(answers, slope[rows] * factor, curvature[rows] * factor)
         feature, threshold = feature[chosen], threshold[chosen]
-        np.add.at(gain, feature, gains)
+        if len(kinds[0]) >= MANY_LABELED:
+            np.add.at(gain, feature, gains)
         leaf = _leaf(columns, feature, threshold)
         sums = [np.bincount(leaf, values, 1 << DEPTH) for values in (slope, curvature)]
         value = (RATE * sums[0] / (sums[1] + RIDGE)).astype(np.float32)
