@@ -196,7 +196,7 @@ class Model:
         for fold, members in zip(folds.take(order, axis=1), self.members, strict=True):
             ends = [*np.flatnonzero(fold[1:] != fold[:-1]) + 1, len(x)]
             for number, member in enumerate(members):
-                rows = [slice(*ends) for ends in pairwise([0, *ends]) if fold[ends[0]] == number]
+                rows = [slice(a, b) for a, b in pairwise([0, *ends]) if fold[a] == number]
                 if rows:
                     some = member.logit(np.concatenate([columns[:, one] for one in rows], axis=1).T)
                     starts = np.cumsum([one.stop - one.start for one in rows])
