@@ -18,11 +18,12 @@ example-nextflow: $(VENV)/.nextflow
 	cd nextflow_example && PATH="$(abspath $(BIN)):$$PATH" nextflow run main.nf -params-file example.yaml -ansi-log false
 	@cat nextflow_example/results/summary.tsv
 
-test: $(VENV)/.workflow  # three minutes
-	$(BIN)/python -m pytest -n 2 -m "not ci and not slurm"
+ROOM =
+test: $(VENV)/.installed  # three minutes; ROOM=score for one room, a folder of tests/
+	$(BIN)/python -m pytest -n 2 -m "not ci and not slurm" tests/$(ROOM)
 
-test-all: $(VENV)/.workflow  # with the long ones, which .ci/run runs
-	$(BIN)/python -m pytest -n 2 -m "not slurm"
+test-all: $(VENV)/.test-all  # with the long ones and those that need much else, which .ci/run runs
+	$(BIN)/python -m pytest -n 2 -m "not slurm" tests/$(ROOM)
 
 field: $(VENV)/.installed  # two minutes: intervals where positives are rare and labels few
 	$(BIN)/python benchmarks/field.py small
@@ -30,19 +31,19 @@ field: $(VENV)/.installed  # two minutes: intervals where positives are rare and
 torture: $(VENV)/.installed  # ten minutes; PUNOISE_TORTURE_SECONDS sets another budget
 	$(BIN)/python tests/torture
 
-test-slurm: $(VENV)/.workflow  # as root; starts a one-node SLURM of its own
-	tests/slurm.sh $(BIN)/python -m pytest -m slurm
+test-slurm: $(VENV)/.test-all  # as root; starts a one-node SLURM of its own
+	tests/workflows/slurm.sh $(BIN)/python -m pytest -m slurm
 
 lint-galaxy: $(VENV)/.planemo
 	PATH="$(abspath $(BIN)):$$PATH" $(VENV)/planemo/bin/planemo lint --skip BioToolsValid packaging/galaxy
 
 lint-nextflow: $(VENV)/.nf-core $(VENV)/.nextflow $(VENV)/.installed
-	$(BIN)/python -m pytest tests/test_nextflow.py -k nf_core
+	$(BIN)/python -m pytest tests/workflows/test_nextflow.py -k nf_core
 
 MODULES = *
 test-modules: $(VENV)/.nextflow $(VENV)/.punoise  # ten minutes: the nf-test files of the Nextflow modules; MODULES=run for one
 	PATH="$(abspath $(BIN)):$$PATH" NXF_ANSI_LOG=false java -XX:TieredStopAtLevel=1 -cp '$(VENV)/nextflow/lib/*' \
-		groovy.ui.GroovyMain tests/nf_test.groovy $(BIN)/nextflow nextflow_example/modules/local/punoise/$(MODULES)/tests/main.nf.test
+		groovy.ui.GroovyMain tests/workflows/nf_test.groovy $(BIN)/nextflow nextflow_example/modules/local/punoise/$(MODULES)/tests/main.nf.test
 
 reference: $(VENV)/.punoise  # the generated parts of docs/reference/
 	$(BIN)/python docs/make_reference.py
@@ -53,7 +54,7 @@ man: $(VENV)/.punoise
 pages: $(VENV)/.punoise  # the output that README.md and the guides show
 	$(BIN)/python docs/run_pages.py
 
-results: $(VENV)/.installed  # the plots of docs/results.md
+results: $(VENV)/.test-all  # the plots of docs/results.md
 	$(BIN)/python docs/make_plots.py
 
 docs: $(VENV)/.mkdocs  # into site/; broken links are errors
@@ -69,6 +70,7 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 check: lint test
 
@@ -93,6 +95,10 @@ $(VENV)/.installed: $(VENV)/.punoise
 
 $(VENV)/.workflow: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[workflow]'
+	@touch $@
+
+$(VENV)/.test-all: $(VENV)/.workflow
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test-all]'
 	@touch $@
 
 $(VENV)/.planemo: $(VENV)/.installed  # pins much, so it has an environment of its own

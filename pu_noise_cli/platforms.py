@@ -1,6 +1,6 @@
 """What Linux, macOS and Windows do differently: locks, unnamed files, open files, signals, cores.
 
-Linux is tested. The other branches are tested by simulation (tests/test_platforms.py).
+Linux is tested. The other branches are tested by simulation (tests/recipes/test_platforms.py).
 """
 
 from __future__ import annotations

@@ -30,6 +30,8 @@ from pu_noise_cli.score import networks
 # what most tests are about holds for any amount of training; `full_training` asks for all of it
 FULL_STEPS, networks.STEPS = networks.STEPS, 150
 
+N_SHARDS = 5  # of the table in shards
+
 COMMANDS = {
     name: cli.get_command(click.Context(cli), name)
     for name in cli.list_commands(click.Context(cli))
@@ -150,6 +152,15 @@ def punoise(capfdbinary):
     return call
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of a directory; its provenance may differ between equal runs."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "provenance.json"
+    }
+
+
 def small_frames() -> tuple[pd.DataFrame, pd.DataFrame]:
     """Labeled (150) and unlabeled (400) rows with three features; alpha 0.3, beta 0.9."""
     rng = np.random.default_rng(7)
@@ -192,6 +203,19 @@ def results(shared) -> Path:
         )
 
     return shared("results", fill) / "out"
+
+
+@pytest.fixture
+def sharded(tmp_path, frames) -> list[str]:
+    """The tables, the unlabeled one cut into shards of different sizes."""
+    labeled, unlabeled = frames
+    (tmp_path / "u").mkdir()
+    labeled.to_parquet(tmp_path / "l.parquet")
+    unlabeled.to_parquet(tmp_path / "whole.parquet")
+    cuts = [0, 10, 200, 201, 300, len(unlabeled)]
+    for i in range(N_SHARDS):
+        unlabeled[cuts[i] : cuts[i + 1]].to_parquet(tmp_path / "u" / f"part{i}.parquet")
+    return ["--labeled", tmp_path / "l.parquet", "--unlabeled", tmp_path / "u"]
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import call_quietly
+from searches import HEADER, pin_lines
 
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.proteomics import pin as pin_tables
@@ -19,25 +20,7 @@ from pu_noise_cli.score.classifiers import CLASSIFIERS, Training, set_apart
 from pu_noise_cli.score.training import discriminating_features
 from pu_noise_cli.tables.reading import open_table
 
-HEADER = ["SpecId", "Label", "ScanNr", "ExpMass", "CalcMass", "xcorr", "deltaCn", "charge"]
 COLUMNS = ["PSMId", "score", "q-value", "posterior_error_prob", "peptide", "file", "proteinIds"]
-
-
-def pin_lines(spectra: int = 1500, seed: int = 1) -> list[str]:
-    """A target and a decoy for each spectrum; in half of the spectra the target is correct."""
-    rng = np.random.default_rng(seed)
-    lines = ["\t".join([*HEADER, "Peptide", "Proteins"])]
-    lines.append("\t".join(["DefaultDirection", "-", "-", "-", "-", "1", "1", "0"]))
-    for scan in range(spectra):
-        correct = scan % 2 == 0
-        for label in (1, -1):
-            x = rng.normal(size=2) + 3 * (correct and label == 1)
-            number = scan % 300 if correct and label == 1 else 10_000 + 2 * scan + (label == 1)
-            peptide = f"K.{'PEP' if label == 1 else 'DECOY'}{number}.R"
-            proteins = [f"{'' if label == 1 else 'rev_'}P{number}_{j}" for j in range(scan % 3 + 1)]
-            values = [f"s{scan}_{label}", label, scan, 500 + scan / 7, 500.1, *x.round(5), scan % 3]
-            lines.append("\t".join([*map(str, values), peptide, *proteins]))
-    return lines
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ import yaml
 
 from pu_noise_cli import __version__
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 BIN = str(Path(sys.executable).parent)
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = SETTINGS["project"]
@@ -204,7 +204,9 @@ def test_planemo_accepts_the_galaxy_tools(tmp_path):
 @needs_planemo
 def test_the_galaxy_tools_do_what_their_tests_say(tmp_path):
     tools = sorted(GALAXY.glob("punoise_*.xml"))
-    lines = run(PLANEMO / "python", ROOT / "tests" / "galaxy_tests.py", *tools, folder=tmp_path)
+    lines = run(
+        PLANEMO / "python", Path(__file__).with_name("galaxy_tests.py"), *tools, folder=tmp_path
+    )
     assert lines.count("passed") == sum(tool.read_text().count("</test>") for tool in tools)
 
 

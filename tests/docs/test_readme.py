@@ -24,7 +24,7 @@ from pu_noise_cli.prior.base import ESTIMATORS
 from pu_noise_cli.prior.document import reference_rows
 from pu_noise_cli.score.classifiers import CLASSIFIERS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
 import run_pages  # noqa: E402
 

@@ -14,23 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from report_samples import data_of, section
-from test_psms import pin_lines
+from searches import outputs, pin_lines, pin_table, write_pin
 
 from pu_noise_cli.proteomics import levels
-
-
-def pin_table(spectra: int = 1500, seed: int = 1) -> pd.DataFrame:
-    """The matches of a .pin file with numbers as such and proteins in one field."""
-    fields = [line.split("\t", 9) for line in pin_lines(spectra, seed)]
-    table = pd.DataFrame(fields[2:], columns=fields[0])
-    numbers = [name for name in table.columns if name not in ("SpecId", "Peptide", "Proteins")]
-    table[numbers] = table[numbers].apply(pd.to_numeric)
-    table["Proteins"] = table["Proteins"].str.replace("\t", ";")
-    return table
-
-
-def write_pin(path: Path, lines: list[str]) -> None:
-    path.write_text("\n".join(lines) + "\n")
 
 
 @pytest.fixture
@@ -127,11 +113,6 @@ def test_methods_that_do_not_count_decoys_say_so(punoise, tmp_path):
 
 
 # The command
-
-
-def outputs(path: Path) -> dict[str, bytes]:
-    tables = {file.name: file.read_bytes() for file in path.glob("*.tsv")}
-    return {**tables, "matches.json": (path / "matches.json").read_bytes()}
 
 
 @pytest.fixture
@@ -312,7 +293,7 @@ def test_groups_have_q_values_of_their_own(experiment, punoise, tmp_path):
 
 def guide_command(start: str) -> list[str]:
     """The words of the command in the guide that begins so."""
-    page = (Path(__file__).parent.parent / "docs" / "proteomics.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "proteomics.md").read_text()
     blocks = re.findall(r"```\n(.*?)```", page, re.DOTALL)
     (command,) = (block for block in blocks if block.startswith(start))
     return shlex.split(command.replace("\\\n", " "))[1:]

@@ -38,7 +38,7 @@ CHARTS = {  # by page
 }
 MODES = ("run", "evidence", "groups", "negatives", "verdicts", "search", "samples")
 PHONE, DESK = 420, 1300
-AXE = Path(__file__).parents[1] / ".venv/axe/node_modules/axe-core/axe.min.js"
+AXE = Path(__file__).parents[2] / ".venv/axe/node_modules/axe-core/axe.min.js"
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from pu_noise_cli.errors import EstimationError
-from pu_noise_cli.scale.engine import AHEAD, ahead
 from pu_noise_cli.score.classifiers import (
     CLASSIFIERS,
     DIVISIONS,
@@ -219,30 +216,6 @@ class TestScaling:
         assert again.apply(features).tobytes() == scaling.apply(features).tobytes()
         with pytest.raises(ValueError, match="2 columns"):
             scaling.apply(features[:, :2])
-
-
-@pytest.mark.parametrize("threads", [1, 2, 16])
-def test_chunks_are_scored_a_few_ahead_and_come_in_order(threads: int) -> None:
-    taken = []
-
-    def items() -> Iterator[int]:
-        for i in range(40):
-            taken.append(i)
-            yield i
-
-    def task(i: int) -> int:
-        time.sleep(0.01 * (i % 3 == 0))
-        if i == 30:
-            raise ValueError(i)
-        return i * i
-
-    found = ahead(task, items(), threads)
-    for i in range(30):
-        assert next(found) == (i, i * i)
-        assert len(taken) <= i + 1 + min(threads, AHEAD) * (threads > 1)
-    with pytest.raises(ValueError, match="30"):
-        next(found)
-    assert len(taken) < 40  # what comes after an error is not read
 
 
 def test_given_folds_are_kept_apart() -> None:

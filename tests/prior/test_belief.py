@@ -98,7 +98,7 @@ def test_prior_is_what_is_said_of_it():
 
 
 def test_prior_is_the_one_that_is_simulated(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
     simulator = importlib.import_module("simulator")
     rng = np.random.default_rng(0)
     draws = np.array([simulator.draw_shares(rng) for _ in range(4000)])

@@ -788,7 +788,7 @@ def test_the_bundle_is_the_one_its_script_makes():
     head = written.split("\n", 1)[0]
     if vl_convert.get_vega_version() not in head:
         pytest.skip("another version of vl-convert is installed")
-    script = Path(__file__).parent.parent / "packaging" / "bundle_vega.py"
+    script = Path(__file__).parents[2] / "packaging" / "bundle_vega.py"
     names: dict = {"__name__": "bundle_vega", "__file__": str(script)}
     exec(compile(script.read_text(), str(script), "exec"), names)
     assert names["bundle"]().split("\n", 1)[1] == written.split("\n", 1)[1]

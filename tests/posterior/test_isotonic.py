@@ -1,3 +1,5 @@
+"""Isotonic regression is that of scipy."""
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

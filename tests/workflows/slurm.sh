@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Run a command on a scratch one-node SLURM, which is stopped and removed afterwards.
-# Usage, as root: tests/slurm.sh COMMAND...      Debian packages: slurm-wlm munge
+# Usage, as root: tests/workflows/slurm.sh COMMAND...      Debian packages: slurm-wlm munge
 set -euo pipefail
 
 die() { echo "slurm.sh: $*" >&2; exit 1; }

@@ -1,5 +1,5 @@
 // Runs the nf-test files of the modules where nf-test itself cannot be had: the part of its language that they use.
-// java -cp 'LIB/*' groovy.ui.GroovyMain tests/nf_test.groovy [--update] NEXTFLOW tests/main.nf.test ...
+// java -cp 'LIB/*' groovy.ui.GroovyMain tests/workflows/nf_test.groovy [--update] NEXTFLOW tests/main.nf.test ...
 import groovy.json.JsonOutput
 import groovy.json.JsonSlurper
 import java.nio.file.Files

@@ -1,8 +1,8 @@
 """Files of this version that every later version must read with the same numbers.
 
-`python tests/golden/make.py` writes tests/golden/VERSION/, once for each release that changes a
-format. Folders of earlier versions are never written again. READERS are the commands that read the
-files; what they answered is stored in VERSION/answers/.
+It writes VERSION/ beside it, once for each release that changes a format. Folders of earlier
+versions are never written again. READERS are the commands that read the files; what they answered
+is stored in VERSION/answers/.
 """
 
 from __future__ import annotations

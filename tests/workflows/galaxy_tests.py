@@ -17,7 +17,7 @@ from Cheetah.Template import Template
 from galaxy.tool_util.loader import load_tool
 from galaxy.tool_util.verify.asserts import verify_assertions
 
-DATA = Path(__file__).resolve().parent.parent / "packaging" / "galaxy" / "test-data"
+DATA = Path(__file__).resolve().parents[2] / "packaging" / "galaxy" / "test-data"
 
 
 class Value(str):

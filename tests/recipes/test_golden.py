@@ -1,4 +1,4 @@
-"""This version reads what earlier versions wrote, with the same numbers (tests/golden)."""
+"""This version reads what earlier versions wrote, with the same numbers (tests/recipes/golden)."""
 
 from __future__ import annotations
 

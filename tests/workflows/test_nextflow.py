@@ -21,7 +21,7 @@ from conftest import needs_slurm
 
 from pu_noise_cli import __version__
 
-EXAMPLE = Path(__file__).parent.parent / "nextflow_example"
+EXAMPLE = Path(__file__).parents[2] / "nextflow_example"
 MODULES = EXAMPLE / "modules" / "local" / "punoise"
 BIN = Path(sys.executable).parent
 ENV = {**snakemake.ENV, "NXF_ANSI_LOG": "false"}
@@ -42,7 +42,7 @@ needs_nextflow = pytest.mark.skipif(
     found("nextflow") is None or shutil.which("java") is None,
     reason="Nextflow is not set up: make example-nextflow (needs Java 17 and Maven)",
 )
-needs_snakemake = snakemake.pytestmark
+needs_snakemake = snakemake.needs_snakemake
 
 
 def start(folder: Path, script: str, *args: object) -> subprocess.Popen[str]:
@@ -94,6 +94,7 @@ def test_versions_agree():
         assert stated == [__version__], path
 
 
+@pytest.mark.ci
 @needs_nextflow
 @needs_snakemake
 def test_the_files_are_those_of_snakemake_to_the_byte(finished, undisturbed):

@@ -21,7 +21,7 @@ import pytest
 from conftest import needs_slurm
 
 T = TypeVar("T")
-EXAMPLE = Path(__file__).parent.parent / "snakemake_example"
+EXAMPLE = Path(__file__).parents[2] / "snakemake_example"
 BIN = Path(sys.executable).parent
 ENV = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "PUNOISE_THREADS": "1"}
 RUN_FILES = ("results", "logs", "benchmarks", "inputs", ".snakemake")
@@ -31,9 +31,10 @@ SLURM = (  # for a cluster that neither keeps accounts nor makes one wait
     *("--latency-wait", "5"),
 )
 
-pytestmark = pytest.mark.skipif(
+needs_snakemake = pytest.mark.skipif(
     not (BIN / "snakemake").exists(), reason="Snakemake is not installed: the extra 'workflow'"
 )
+pytestmark = [needs_snakemake, pytest.mark.ci]
 
 
 def start(folder: Path, *args: str) -> subprocess.Popen[str]:
@@ -120,7 +121,6 @@ def test_an_unusable_sample_does_not_stop_the_others(undisturbed):
     assert summary["blank"]["alpha"] == ""
 
 
-@pytest.mark.ci
 def test_one_table_with_a_label_column(tmp_path):
     folder = copied(tmp_path / "example")
     command = "simulate --out-dir data --n-labeled 200 --n-unlabeled 400"
@@ -162,7 +162,6 @@ def test_known_negatives_come_from_the_sample_sheet(tmp_path):
     assert refused.returncode == 1
 
 
-@pytest.mark.ci
 def test_multiqc_shows_the_samples(undisturbed, tmp_path):
     command = [BIN / "multiqc", undisturbed / "results", "--outdir", tmp_path]
     subprocess.run(command, check=True, env=ENV, capture_output=True)
@@ -178,7 +177,6 @@ def test_multiqc_shows_the_samples(undisturbed, tmp_path):
     assert "Share of positives among the unlabeled rows" in page
 
 
-@pytest.mark.ci
 @pytest.mark.parametrize("snakefile", ["Snakefile", "shards.smk", "proteomics.smk"])
 def test_lint(snakefile, tmp_path):
     folder = copied(tmp_path / "example")
@@ -197,7 +195,6 @@ def punoise_job(session: int) -> int | None:
     return None
 
 
-@pytest.mark.ci
 def test_killed_and_resumed_it_gives_the_same_bytes(undisturbed, tmp_path):
     folder = copied(tmp_path / "example")
     first = start(folder)
@@ -214,7 +211,6 @@ def test_killed_and_resumed_it_gives_the_same_bytes(undisturbed, tmp_path):
     assert results(folder) == results(undisturbed)
 
 
-@pytest.mark.ci
 def test_shards_give_exactly_what_the_whole_table_does(tmp_path):
     folder = copied(tmp_path / "example")
     options = "--classifier logistic --max-train-rows 1000"  # so most rows are not trained on
