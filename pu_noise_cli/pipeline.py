@@ -111,72 +111,6 @@ def registered(kind: str) -> Collection[str]:
     return registries[kind]
 
 
-# ---- Domains
-
-
-class Domain(Protocol):
-    """What a field of science adds to the path: rows compete for a key, and only the best counts.
-
-    A room above implements it and registers itself; nothing here knows which rooms there are.
-    """
-
-    method: str  # estimates alpha unless the user names another
-    tally: Callable[[Rows], Tally]  # keeps the best row of each key
-
-    def open(self, inputs: Inputs, tables: Sequence[Table]) -> tuple[Inputs, dict[str, Any]]:
-        """The roles of the columns in its own formats, and further arguments of Rows."""
-
-    def check(self, settings: RunSettings) -> None:
-        """Stop where `run` cannot do what is wanted."""
-
-    def check_best(self, best: Any, discriminating: Sequence[str]) -> tuple[Notice, ...]:
-        """Warnings about the best rows; some features may explain them."""
-
-    def conclude(self, prior: Prior, method: str) -> Prior:
-        """The prior with warnings of its own."""
-
-    def calibrate(self, prior: Prior, sketch: Sketch, shares: Shares) -> Calibration:
-        """The calibration of the best rows."""
-
-    def levels(
-        self, best: Any, calibration: Calibration, prior: Prior, settings: Settings | None
-    ) -> Mapping[str, Any]:
-        """What else the best rows are evidence of, by name; each counts what it accepts."""
-
-    def step(
-        self,
-        calibration: Calibration,
-        columns: Columns,
-        levels: Mapping[str, Any],
-        beside: Columns,
-    ) -> WritePosteriors:
-        """The step that writes POSTERIOR."""
-
-    def write(self, rows: Rows, levels: Mapping[str, Any], folder: str) -> None:
-        """Write the tables of the levels."""
-
-    def page(
-        self,
-        levels: Mapping[str, Any],
-        *,
-        prior: Prior,
-        notices: Sequence[Notice],
-        listed: ListedRows,
-        contributions: Sequence[Contribution],
-        provenance: Provenance | None,
-        sources: Sequence[InputFile],
-    ) -> Page:
-        """The report of a run."""
-
-
-DOMAINS: dict[str, Domain] = {}  # by the key that rows compete for, which is their first
-
-
-def domain_of(rows: Rows) -> Domain | None:
-    """The domain whose key rows compete for, if they do."""
-    return DOMAINS[rows.keys[0][0]] if rows.keys else None
-
-
 # ---- Tables to rows
 
 
@@ -205,9 +139,6 @@ class Inputs:
     features: Sequence[str] = ()
     drop_columns: Sequence[str] = ()
     score_column: str | None = None
-    spectrum_columns: Sequence[str] = ()
-    peptide_column: str | None = None
-    protein_column: str | None = None
 
     @property
     def layout(self) -> Layout:
@@ -227,7 +158,7 @@ def check_unlabeled(inputs: Inputs, alpha: float | None) -> None:
 
 
 def open_rows(inputs: Inputs) -> Rows:
-    """Open the tables and match their columns by name; formats of a domain know their columns."""
+    """Open the tables and match their columns by name."""
     by_set = {LABELED: inputs.labeled, NEGATIVE: inputs.negatives, UNLABELED: inputs.unlabeled}
     named = {code: table for code, table in by_set.items() if table is not None}
     if inputs.table is not None:
@@ -242,15 +173,8 @@ def open_rows(inputs: Inputs) -> Rows:
         open_table(table, inputs.layout) if isinstance(table, str) else table
         for table in named.values()
     ]
-    about_rows: dict[str, Any] = {}
-    for domain in DOMAINS.values():
-        inputs, found = domain.open(inputs, tables)
-        about_rows |= found
     if inputs.table is not None and inputs.label_column is None:
-        raise UsageError(
-            f"{option('table')} needs {option('label_column')} (or, if it is a .pin file of "
-            f"another name, {option('input_format', 'pin')})"
-        )
+        raise UsageError(f"{option('table')} needs {option('label_column')}")
     rows = Rows.from_tables(
         tables,
         sets=list(named),
@@ -263,7 +187,6 @@ def open_rows(inputs: Inputs) -> Rows:
         keep=(*inputs.keep_columns, *(() if inputs.by is None else (inputs.by,))),
         labeled_class="negative" if inputs.labeled_are == "negatives" else "positive",
         wanted_by="features" if inputs.score_column is None else "score_column",
-        **about_rows,
     )
     if inputs.by is not None:
         check_by(rows, inputs.by)
@@ -292,11 +215,9 @@ def label_values(inputs: Inputs) -> list[tuple[str, int]]:
 class ScoredRows:
     """Rows with honest scores, and what the scores say together."""
 
-    sketch: Sketch  # of the rows that count: all, or the best of those that compete
+    sketch: Sketch
     rows: Rows | None = None  # none if there is only a sketch; without scores, the scorer has them
     scores: Rows | None = None  # the same rows in a SCORES file
-    domain: Domain | None = None  # of rows that compete
-    best: Any = None  # of them, as the domain keeps them
     notices: tuple[Notice, ...] = ()
     trained: Trained | None = None
     scorer: HonestScorer | None = None
@@ -305,24 +226,45 @@ class ScoredRows:
     widening: FloatArray | None = None  # of bounds, by groups that only the model knows
 
 
-def train(
+@dataclass(frozen=True, eq=False)
+class SurveyedRows:
+    """Rows after the pass that every training starts from."""
+
+    rows: Rows  # with their overlap
+    survey: Any  # a Survey; on a cluster, its future
+    twins: IntArray  # the labeled rows that the overlap consists of
+
+
+def survey_rows(
     rows: Rows, scoring: ScoreSettings, engine: Engine, keep_digests: bool = False
-) -> Trained:
-    """Train a classifier on the rows; keep the digests of their files if wanted."""
+) -> SurveyedRows:
+    """Profile the columns and draw a sample; keep the digests of the files if wanted."""
     step = survey_step(rows, scoring, keep_digests)  # stops if there are too many columns
     text = any(is_text(shard) for table in rows.tables for shard in table.shards)
     if text and engine.client is None:  # workers of a cluster do not see the copies
         with engine.timed("read"), engine.progress.rows("read", None) as done:
             copy_text(rows, scoring.categorical, done)
     overlap = NO_OVERLAP if scoring.count_overlap else find_overlap(rows, engine)
-    rows, twins = replace(rows, overlap=overlap.rows), overlap.twins
-    survey = engine.gather_remote(step, rows, "sample")
-    given = rows, survey, scoring, keep_digests, twins
+    rows = replace(rows, overlap=overlap.rows)
+    return SurveyedRows(rows, engine.gather_remote(step, rows, "sample"), overlap.twins)
+
+
+def train(
+    rows: Rows, scoring: ScoreSettings, engine: Engine, keep_digests: bool = False
+) -> Trained:
+    """Train a classifier on the rows; keep the digests of their files if wanted."""
+    found = survey_rows(rows, scoring, engine, keep_digests)
+    given = found.rows, found.survey, scoring, keep_digests, found.twins
     trained = engine.call("train", train_model, *given, watched=True)
-    if keep_digests:
-        for shard in (shard for table in rows.tables for shard in table.shards):
-            shard.set_digest(trained.digests[shard.path])
+    set_digests(rows, trained)
     return trained
+
+
+def set_digests(rows: Rows, trained: Trained) -> None:
+    """Give the files the digests that training found, so that they are not read again."""
+    for shard in (shard for table in rows.tables for shard in table.shards):
+        if shard.path in trained.digests:
+            shard.set_digest(trained.digests[shard.path])
 
 
 def score_rows(
@@ -334,23 +276,18 @@ def score_rows(
 ) -> ScoredRows:
     """Score the rows honestly; write SCORES and the model if wanted."""
     rows = replace(rows, overlap=trained.scorer.overlap)
-    step = WriteScores(trained.scorer, tally=_tally(rows), notices=trained.notices)
+    step = WriteScores(trained.scorer, notices=trained.notices)
     if out is None:
-        tally = engine.gather(step, rows, "score")
+        sketch = engine.gather(step, rows, "score")
     else:
-        tally = engine.write(step, rows, "score", out)
-    check_sizes(rows.set_names, tally.sketch.counts.sum(0), tally.sketch.missing, rows.named_sets)
+        sketch = engine.write(step, rows, "score", out)
+    check_sizes(rows.set_names, sketch.counts.sum(0), sketch.missing, rows.named_sets)
     if model_out is not None:
-        write_model(StoredModel(trained.model, tally.sketch), model_out)
-    notices, domain = trained.notices, domain_of(rows)
-    if domain is not None:
-        notices = (*notices, *domain.check_best(tally.best, trained.discriminating))
+        write_model(StoredModel(trained.model, sketch), model_out)
     return ScoredRows(
-        tally.sketch,
+        sketch,
         rows,
-        domain=domain,
-        best=tally.best,
-        notices=notices,
+        notices=trained.notices,
         trained=trained,
         scorer=trained.scorer,
         learned=trained.learned,
@@ -364,20 +301,16 @@ def write_model(model: StoredModel, out: str) -> None:
         save_model(model, file)
 
 
-def _tally(rows: Rows) -> Callable[[Rows], Tally]:
-    """What sums up scored rows: of rows that compete for a key, only the best counts."""
-    domain = domain_of(rows)
-    return RowTally if domain is None else domain.tally
-
-
 def read_scores(rows: Rows, engine: Engine, labeled_are: str | None = None) -> ScoredRows:
     """The sketch of the scores of a SCORES file, whose rows are given."""
-    tally = engine.gather(TallyScores(_tally(rows)), rows, "sketch")
-    check_sizes(rows.tables[0].name, tally.sketch.counts.sum(0), tally.sketch.missing)
-    sketch = with_labels(tally.sketch, labeled_are)
-    negated, notices = are_negated(rows), column_notices(rows)
+    sketch = engine.gather(SketchScores(), rows, "sketch")
+    check_sizes(rows.tables[0].name, sketch.counts.sum(0), sketch.missing)
     return ScoredRows(
-        sketch, rows, rows, domain_of(rows), tally.best, notices=notices, negated=negated
+        with_labels(sketch, labeled_are),
+        rows,
+        rows,
+        notices=column_notices(rows),
+        negated=are_negated(rows),
     )
 
 
@@ -432,22 +365,17 @@ def estimate(
     if settings.alpha is not None:
         prior = checked_prior(settings.alpha, settings.beta, sketch.labeled_class)
         return stated_prior(sketch, prior, seed=seed, learned=learned, **about)
-    domain = scored.domain
-    method, fixed = _method_settings(settings, domain, sketch.labeled_class)
+    method, fixed = _method_settings(settings, sketch.labeled_class)
     if verdicts and method not in (DEFAULT_METHOD, "all"):
         raise UsageError(f"{option('verdicts')} needs {option('method', 'auto')} or all")
     samples = None
     if scored.trained is not None and needs_features(method):
         samples = engine.call("features", feature_samples, scored.rows, scored.trained, seed)
     with engine.timed("estimate"):
-        best_only = domain is not None
-        estimation = run_methods(
-            sketch, method, fixed, samples=samples, learned=learned, best_only=best_only
-        )
+        estimation = run_methods(sketch, method, fixed, samples=samples, learned=learned)
         if verdicts:
             estimation = revise(estimation, read_audits(verdicts, _scores_of(scored), sketch))
-        prior = conclude(estimation, **about)
-    return prior if domain is None else domain.conclude(prior, method)
+        return conclude(estimation, **about)
 
 
 def prior_of_model(
@@ -470,10 +398,10 @@ def estimate_new(
 ) -> Prior:
     """Alpha of new rows, which a model scores; the prior is that of its training rows."""
     assert stored.sketch is not None
-    tally = engine.gather(WriteScores(stored.model), rows, "score")
+    sketch = engine.gather(WriteScores(stored.model), rows, "score")
     notices = training_rows(stored.model.count_seen(rows))
     with engine.timed("estimate"):
-        return shifted_prior(prior, stored.sketch, tally.sketch, sample, notices)
+        return shifted_prior(prior, stored.sketch, sketch, sample, notices)
 
 
 def _scores_of(scored: ScoredRows) -> Rows:
@@ -486,14 +414,14 @@ def check_settings(settings: PriorSettings, rows: Rows) -> None:
     if settings.alpha is not None:
         checked_prior(settings.alpha, settings.beta, rows.labeled_class)
     else:
-        _method_settings(settings, domain_of(rows), rows.labeled_class)
+        _method_settings(settings, rows.labeled_class)
 
 
 def _method_settings(
-    settings: PriorSettings, domain: Domain | None, labeled_class: LabeledClass
+    settings: PriorSettings, labeled_class: LabeledClass
 ) -> tuple[str, Settings]:
     """The method and its settings, checked against each other."""
-    method = settings.method or (DEFAULT_METHOD if domain is None else domain.method)
+    method = settings.method or DEFAULT_METHOD
     chosen = ESTIMATORS.values() if method == "all" else [ESTIMATORS[method]]
     heeded = {name for estimator in chosen for name in estimator.options}
     fixed = {name: getattr(settings, name) for name in ("purity", "alpha_between", "beta_between")}
@@ -510,9 +438,7 @@ def _method_settings(
         raise UsageError(f"alpha cannot be {high:g} or less where beta is at most {highest:g}")
     if labeled_class == "positive" and low >= highest:
         raise UsageError(f"alpha cannot be {low:g} or more where beta is at most {highest:g}")
-    certain = domain is not None and settings.beta_between is None  # who labels rows knows them
-    beta = 1.0 if settings.beta is None and certain else settings.beta
-    return method, Settings(beta=beta, seed=settings.seed, **fixed)
+    return method, Settings(beta=settings.beta, seed=settings.seed, **fixed)
 
 
 def checked_prior(alpha: float, beta: float | None, labeled_class: LabeledClass) -> Prior:

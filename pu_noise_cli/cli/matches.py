@@ -8,7 +8,7 @@ from .options import Options, command
 from .process import Console
 
 if TYPE_CHECKING:
-    from ..proteomics.experiment import MatchResult
+    from ..recipes.matches import MatchResult
 
 SHOWN_RATES = (0.01, 0.05)  # of false discoveries
 FILTER = "filter on the column q-value; run_q-value is for a run that is reported alone"
@@ -30,13 +30,14 @@ def matches(options: Options, console: Console) -> None:
     punoise matches 'runs/*.pin' --by charge --out-dir results
     punoise matches --model results/model.punoise new.pin --out-dir new
     """
-    from .. import pipeline
-    from ..proteomics.experiment import MatchSettings, run_matches
+    from ..score.training import ScoreSettings
+    from ..proteomics.columns import MatchColumns
+    from ..recipes.matches import MatchSettings, run_matches
 
     settings = options.pick(
         MatchSettings,
-        inputs=options.pick(pipeline.Inputs),
-        scoring=options.pick(pipeline.ScoreSettings),
+        columns=options.pick(MatchColumns),
+        scoring=options.pick(ScoreSettings),
         options=options.recorded(affects_results=True),
         execution=options.recorded(affects_results=False),
     )

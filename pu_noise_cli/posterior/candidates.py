@@ -14,7 +14,7 @@ from ..tables.writing import write_table
 MAX_ROWS = 10_000
 # of POSTERIOR or beside it, where there are such
 CANDIDATE_COLUMNS = (
-    *("posterior", "posterior_low", "posterior_high", "fdr", "pep", "q_value"),
+    *("posterior", "posterior_low", "posterior_high", "fdr"),
     *("evidence", "call", "target_alpha"),
 )
 LABEL_COLUMNS = ("posterior_labeled",)

@@ -253,8 +253,6 @@ MIN_MANY, MAX_LOOKED_AT = 50, 1000  # different values
 
 def check_by(rows: Rows, by: str) -> None:
     """Stop, before any work is done, if rows cannot be grouped by a column."""
-    if rows.keys:
-        raise UsageError(f"{option('by')} cannot be used where rows compete, as for a spectrum")
     for table in rows.tables:
         table.require(by, option("by"))
     if by == rows.label_column or rows.features == (by,):

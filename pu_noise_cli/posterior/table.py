@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..errors import EstimationError
 from ..numerics import BoolArray, FloatArray, IntArray
 from ..scale.engine import Job, RowsDone
-from ..score.scores import job_writer, key_fields, score_chunks, scores_batch, scores_schema
+from ..score.scores import job_writer, score_chunks, scores_batch, scores_schema
 from ..score.sketch import Sketch, has_gaps
 from ..tables.rows import Chunk, Rows
 from .calibration import Bounds, Calibration, shift_prior
@@ -123,7 +123,7 @@ class WritePosteriors:
         counts = self.no_rows(rows)
         names = [name for name in self.columns if with_set or name not in LABELED_ONLY]
         schema = scores_schema(rows, with_set, self.fields(names))
-        read = score_chunks(rows, [*rows.carried, *rows.key_columns])
+        read = score_chunks(rows, rows.carried)
         if job.is_done:
             for chunk, scores in read:
                 self.count(counts, rows, chunk, scores)
@@ -195,7 +195,7 @@ class WritePosteriors:
                     **known,
                     **dict(zip(missing, self.arrays(missing, chunk, scores), strict=True)),
                 }
-                columns = [*rows.key_texts(chunk).values(), *(values[name] for name in own)]
+                columns = [values[name] for name in own]
                 all_rows = scores_batch(rows, chunk, scores, schema, columns)
                 return all_rows.take(pa.array(places)).select(_listed_order(rows, own))
 
@@ -214,7 +214,7 @@ class WritePosteriors:
 
     def _listing(self, rows: Rows, names: Sequence[str]) -> pa.Schema:
         """The columns of rows that are listed; of the named ones, those that there are."""
-        return scores_schema(rows, False, [*key_fields(rows), *self.fields(self._own(names))])
+        return scores_schema(rows, False, self.fields(self._own(names)))
 
     def _own(self, names: Sequence[str]) -> list[str]:
         return [name for name in names if name in self.columns or name in self.beside]
@@ -235,7 +235,7 @@ class WritePosteriors:
 
 def _listed_order(rows: Rows, names: Sequence[str]) -> list[str]:
     """The order of columns in a list for people: what names a row comes first."""
-    return [*rows.id_names, *rows.kept, *(key for key, _ in rows.keys), "score", *names]
+    return [*rows.id_names, *rows.kept, "score", *names]
 
 
 def known_rows(name: str, chunk: Chunk, scores: FloatArray) -> BoolArray | None:

@@ -16,8 +16,7 @@ from ..tables.rows import LabeledClass
 Interval = tuple[float, float]
 Ends = tuple[Fraction, Fraction]  # an interval in a document
 SMALLEST = 1e-9  # fractions and differences below it count as zero
-# scores, scores that are each the best of their key (as one match per spectrum), feature tables
-Needs = Literal["scores", "best scores", "features"]
+Needs = Literal["scores", "features"]
 
 
 @dataclass(frozen=True)

@@ -46,11 +46,10 @@ def estimate_prior(
     settings: Settings,
     *,
     learned: bool = False,
-    best_only: bool = False,
     sample: str | None = None,
 ) -> Prior:
     """Estimate α and β from scores; see `run_methods` and `conclude`."""
-    estimation = run_methods(sketch, method, settings, learned=learned, best_only=best_only)
+    estimation = run_methods(sketch, method, settings, learned=learned)
     return conclude(estimation, sample=sample)
 
 
@@ -64,7 +63,6 @@ def run_methods(
     *,
     samples: Samples | None = None,
     learned: bool = False,
-    best_only: bool = False,
 ) -> Estimation:
     """Estimate α and β by one method, or by all that can be run.
 
@@ -78,8 +76,6 @@ def run_methods(
         The feature tables, for the methods that need them.
     learned
         Whether a classifier gave the scores.
-    best_only
-        Whether each score is the best of its key, such as one match per spectrum.
     """
     if not sketch.n_unlabeled:
         raise InputError(
@@ -93,7 +89,7 @@ def run_methods(
         samples = samples and replace(samples, labeled_class="negative")
     estimates = {
         estimator.name: _with_intervals(estimator, sketch, samples, settings)
-        for estimator in _select(method, samples, best_only)
+        for estimator in _select(method, samples)
     }
     chosen = answering_method(method)
     answer = estimates[chosen]
@@ -169,11 +165,8 @@ def conclude(
 
 
 def _is_identifiable(case: Case, estimation: Estimation) -> bool:
-    """Whether the scores, counts of decoys or verdicts say anything about α."""
-    counted = estimation.method in ESTIMATORS and (
-        ESTIMATORS[estimation.method].needs == "best scores"
-    )
-    return counted or estimation.audit is not None or case.ranks_labeled_higher
+    """Whether the scores or verdicts say anything about α."""
+    return estimation.audit is not None or case.ranks_labeled_higher
 
 
 def _allowed_limits(
@@ -370,19 +363,15 @@ def _unused_negatives(sketch: Sketch, method: str) -> tuple[Notice, ...]:
     return (Notice("negatives-not-used", message),)
 
 
-def _select(method: str, samples: Samples | None, best_only: bool) -> Sequence[Estimator]:
+def _select(method: str, samples: Samples | None) -> Sequence[Estimator]:
     """The estimators of a method that can be run on what there is."""
-    available = {"scores": True, "features": samples is not None, "best scores": best_only}
+    available = {"scores": True, "features": samples is not None}
     if method == "all":
         return [e for e in ESTIMATORS.values() if available[e.needs] and ":" not in e.name]
     estimator = ESTIMATORS[method]
     if not available[estimator.needs]:
-        needed = {
-            "features": f"the feature tables: {option('labeled')} and {option('unlabeled')}",
-            "best scores": "the best match of each spectrum: a .pin file, or "
-            f"{option('spectrum_columns')}",
-        }
-        raise UsageError(f"{option('method', method)} needs {needed[estimator.needs]}")
+        tables = f"the feature tables: {option('labeled')} and {option('unlabeled')}"
+        raise UsageError(f"{option('method', method)} needs {tables}")
     return [estimator]
 
 

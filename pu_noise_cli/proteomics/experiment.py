@@ -20,45 +20,30 @@ import numpy as np
 import pyarrow as pa
 
 from .. import __version__
-from ..errors import InputError, UsageError, option
+from ..errors import InputError
 from ..notices import Notice
 from ..numerics import FloatArray, IntArray
-from ..pipeline import Inputs, ScoreSettings, open_rows, provenance, train, write_model
-from ..prior.checks import training_rows
 from ..scale.engine import Engine, Job, RowsDone, ahead
-from ..score.model import HonestScorer, ScoreModel, StoredModel, load_model
+from ..score.model import HonestScorer, ScoreModel
 from ..score.scores import WriteScores
-from ..score.training import Trained
-from ..tables.files import document, read_bytes
-from ..tables.reading import open_tables
 from ..tables.rows import Chunk, Rows, as_text
-from ..tables.writing import (
-    OUTPUTS,
-    PROVENANCE,
-    check_distinct,
-    check_target,
-    digests,
-    make_directory,
-    staged,
-    table_writer,
-    write_json,
-    write_text,
-)
+from ..tables.writing import table_writer
+from .columns import SPECTRUM, MatchRows
 from .groups import Grouping, check_groups, q_values_within, within_groups
-from .levels import PERCOLATOR_COLUMNS, count_decoys, level_tables, shown_columns
+from .levels import level_tables
 from .matches import (
     BUFFER,
     PSMS,
     ROLLED_UP,
-    SPECTRUM,
     Confidence,
     Matches,
     check_decoys,
     check_kinds,
+    count_decoys,
     hash_keys,
 )
 from .pin import run_name
-from .report import Histogram, LevelCounts, MatchesDocument, PartCounts, search_page
+from .report import Histogram, LevelCounts, MatchesDocument, PartCounts
 
 RUN_Q_VALUE = "run_q-value"
 OWN_COLUMNS = ("file", RUN_Q_VALUE, "group", "id", "proteins")
@@ -69,8 +54,6 @@ RATES = (0.001, 0.002, 0.005, ACCEPTED, 0.02, 0.05, 0.1)  # at which targets are
 HISTOGRAM_BINS = 50
 FEW = 20  # decoys of a group: fewer do not say where 1% of its targets are wrong
 MAX_NAMED = 8  # groups in a message
-MAX_MATCHES = 400_000  # to train on: several matches of a spectrum say little more than one
-RUNS = ".punoise-runs"  # in the directory of the results while runs are scored
 
 
 # ---- Runs
@@ -115,13 +98,14 @@ class WriteRuns:
     """The step that scores a run, and writes the best match of each spectrum into a shard."""
 
     scorer: HonestScorer | ScoreModel
+    matches: MatchRows
     grouping: Grouping | None = None
-    kept: tuple[str, ...] = ()  # columns that the tables show, too
 
     def digest(self, rows: Rows) -> str:
         """A digest of everything that a shard depends on but the values of the rows."""
         by = None if self.grouping is None else (self.grouping.by, self.grouping.columns)
-        text = json.dumps([__version__, WriteScores(self.scorer).digest(rows), by, self.kept])
+        roles = by, self.matches.rows.kept, self.matches.keys
+        text = json.dumps([__version__, WriteScores(self.scorer).digest(rows), roles])
         return hashlib.sha256(text.encode()).hexdigest()
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> tuple[Run, ...]:
@@ -132,9 +116,9 @@ class WriteRuns:
         if isinstance(self.scorer, HonestScorer):
             scored = self.scorer.score_all(rows, threads)
         else:
-            columns = [*rows.features, *rows.carried, *rows.key_columns]
+            columns = [*rows.features, *rows.carried]
             scored = ahead(self.scorer.score, rows.chunks(columns), threads)
-        best = _BestOfRun(rows, self.grouping, self.kept)
+        best = _BestOfRun(rows, self.matches, self.grouping)
         for chunk, scores in scored:
             if not np.isfinite(scores).all():
                 row = chunk.file_row(int((~np.isfinite(scores)).argmax()))
@@ -156,10 +140,11 @@ class WriteRuns:
 class _BestOfRun:
     """Collects the best match of each spectrum, with what the tables show of it."""
 
-    def __init__(self, rows: Rows, grouping: Grouping | None, kept: Sequence[str]) -> None:
-        self._source, self._grouping, self.rows = rows, grouping, 0
-        self._files = [shard.name for shard in rows.tables[0].shards]
-        self._shown = {**shown_columns(rows), **{f"{KEPT}{name}": name for name in kept}}
+    def __init__(self, run: Rows, matches: MatchRows, grouping: Grouping | None) -> None:
+        self._run, self._matches, self._grouping, self.rows = run, matches, grouping, 0
+        self._files = [shard.name for shard in run.tables[0].shards]
+        kept = {f"{KEPT}{name}": name for name in matches.rows.kept}
+        self._shown = {"peptide": matches.peptide, "proteins": matches.proteins, **kept}
         self._parts: list[pa.Table] = []
         self._size = BUFFER
 
@@ -168,7 +153,7 @@ class _BestOfRun:
         n = len(scores)
         columns: dict[str, Any] = {
             "row": np.arange(self.rows, self.rows + n),
-            "id": self._source.ids(chunk),
+            "id": self._run.ids(chunk),
             "file": np.full(n, self._files.index(chunk.file), np.int8),
             "decoy": pa.array(chunk.labeled),
             "score": scores,
@@ -177,7 +162,7 @@ class _BestOfRun:
             columns[name] = pa.array([""] * n) if column is None else as_text(chunk, column)
         names = pa.array([""] * n) if self._grouping is None else self._grouping.names(chunk)
         columns["group"] = names
-        keys = self._source.key_texts(chunk)
+        keys = self._matches.key_texts(chunk)
         columns |= {f"key.{name}": hash_keys(texts) for name, texts in keys.items()}
         self._parts.append(pa.table(columns))
         self.rows += n
@@ -268,13 +253,10 @@ class Experiment:
         decoy = self.levels[PSMS].matches.labeled
         return np.bincount(2 * by + decoy, minlength=2 * size).reshape(size, 2)
 
-    def notices(self, trained: Trained | None) -> tuple[Notice, ...]:
-        """Warnings: of training, of decoys unlike wrong targets, of groups with few decoys."""
-        best = self.levels[PSMS].matches
-        if trained is None:
-            return (*check_decoys(best, ()), *self._few_decoys())
-        of_decoys = check_decoys(best, trained.discriminating)
-        return (*trained.notices, *of_decoys, *self._few_decoys())
+    def notices(self, discriminating: Sequence[str]) -> tuple[Notice, ...]:
+        """Warnings of decoys unlike wrong targets, and of groups with few decoys."""
+        of_decoys = check_decoys(self.levels[PSMS].matches, discriminating)
+        return (*of_decoys, *self._few_decoys())
 
     def _few_decoys(self) -> tuple[Notice, ...]:
         """A warning of groups with too few decoys to say how many of their targets are wrong."""
@@ -315,18 +297,16 @@ class Experiment:
 
 
 def score_runs(
-    rows: Rows,
+    matches: MatchRows,
     scorer: HonestScorer | ScoreModel,
     engine: Engine,
     shards: str,
     grouping: Grouping | None = None,
 ) -> Experiment:
     """Score all runs into a directory of shards, and count their decoys together."""
-    proteins = shown_columns(rows)["proteins"]
-    more = () if grouping is None else grouping.columns
-    kept = [*rows.kept, *more, *(() if proteins is None else (proteins,))]
-    step = WriteRuns(scorer, grouping, rows.kept)
-    rows = replace(rows, kept=tuple(dict.fromkeys(kept)))
+    more, rows = () if grouping is None else grouping.columns, matches.rows
+    step = WriteRuns(scorer, matches, grouping)
+    rows = replace(rows, kept=tuple(dict.fromkeys((*rows.kept, *matches.columns, *more))))
     if isinstance(scorer, HonestScorer):  # which knows its rows by their number
         for shard, file in zip(rows.tables[0].shards, scorer.files[0], strict=True):
             shard.set_num_rows(file.rows)
@@ -384,106 +364,3 @@ def summarize(experiment: Experiment, rows: Rows, notices: Sequence[Notice]) -> 
     )
 
 
-# ---- Everything in one go
-
-
-@dataclass(frozen=True)
-class MatchSettings:
-    """All settings of an experiment: the matches of one or many runs."""
-
-    runs: Sequence[str]  # files, directories or globs
-    inputs: Inputs  # but for the tables
-    scoring: ScoreSettings
-    model: str | None = None  # MODEL of an earlier experiment, and then none is trained
-    by: str | None = None  # groups of matches
-    options: Mapping[str, Any] = field(default_factory=dict)  # that affect results
-    execution: Mapping[str, Any] = field(default_factory=dict)  # that do not
-
-
-@dataclass(frozen=True, eq=False)
-class MatchResult:
-    """What an experiment found and wrote."""
-
-    experiment: Experiment
-    trained: Trained | None  # none if a model was given
-    document: MatchesDocument  # matches.json
-    files: Sequence[str]
-
-    @property
-    def notices(self) -> tuple[Notice, ...]:
-        return tuple(self.document.warnings)
-
-
-def open_runs(settings: MatchSettings) -> tuple[Rows, StoredModel | None]:
-    """The matches of all runs, and the model if one is given."""
-    table = open_tables(settings.runs, settings.inputs.layout, run_name)
-    inputs = replace(settings.inputs, table=table, by=None, labeled_are="negatives")
-    stored = None
-    if settings.model is not None:
-        stored = load_model(settings.model, read_bytes(settings.model))
-        if stored.model.labeled_class != "negative":
-            raise UsageError(f"{settings.model}: was not trained on decoys")
-        features = tuple(column.name for column in stored.model.encoding.columns)
-        inputs = replace(inputs, features=features)
-    rows = open_rows(inputs)
-    if clash := sorted({*rows.kept} & {*PERCOLATOR_COLUMNS, *OWN_COLUMNS}):
-        raise UsageError(f"{option('keep_columns')}: psms.tsv has a column {clash[0]!r} already")
-    if not rows.keys:
-        columns = f"{option('label_column')} and {option('spectrum_columns')}"
-        raise UsageError(f"{table.name}: is not a .pin file; {columns} say what its columns are")
-    return rows, stored
-
-
-def run_matches(settings: MatchSettings, engine: Engine, out_dir: str) -> MatchResult:
-    """Take all steps from the matches of runs to PSMs, peptides and decoys in `out_dir`.
-
-    Results are replaced only once every step has succeeded; until then, runs that have been scored
-    are kept for a command that resumes.
-    """
-    check_distinct([os.path.join(out_dir, name) for name in OUTPUTS], settings.runs)
-    rows, stored = open_runs(settings)
-    grouping = None if settings.by is None else Grouping.from_rows(rows, settings.by)
-    make_directory(out_dir)
-    for name in OUTPUTS:
-        check_target(os.path.join(out_dir, name))
-    shards = os.path.join(out_dir, RUNS)
-    if not engine.resume:
-        shutil.rmtree(shards, ignore_errors=True)
-    make_directory(shards)
-    with staged(out_dir) as stage:
-        folder, trained = str(stage.path), None
-        engine.count_rows(rows)
-        scorer: HonestScorer | ScoreModel
-        if stored is None:
-            size = settings.scoring.max_train_rows or MAX_MATCHES
-            scoring = replace(settings.scoring, max_train_rows=size)
-            trained = train(rows, scoring, engine, keep_digests=True)
-            scorer = trained.scorer
-        else:
-            scorer = stored.model
-        experiment = score_runs(rows, scorer, engine, shards, grouping)
-        notices = experiment.notices(trained)
-        if stored is not None:
-            notices += training_rows(stored.model.count_seen(rows))
-        summary = summarize(experiment, rows, notices)
-        with engine.timed("write"):
-            experiment.write(folder, rows, shards)
-            write_json(f"{folder}/matches.json", document(summary))
-        if trained is not None:
-            sketch = experiment.levels[PSMS].matches.sketch()
-            write_model(StoredModel(trained.model, sketch), f"{folder}/model.punoise")
-        execution = {**settings.execution, "seconds": engine.seconds}
-        made_of = provenance(rows, trained, settings.options, execution, notices)
-        page = search_page(
-            experiment.levels,
-            runs=summary.runs,
-            groups=summary.groups or (),
-            contributions=() if trained is None else trained.contributions,
-            provenance=made_of,
-        )
-        write_text(f"{folder}/report.html", page.html())
-        made_of.files = digests(stage.path, OUTPUTS)
-        write_json(f"{folder}/{PROVENANCE}", document(made_of))
-        files = stage.commit(obsolete=stage.earlier_files)
-    shutil.rmtree(shards)
-    return MatchResult(experiment, trained, summary, files)

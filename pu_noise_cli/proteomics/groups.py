@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 from ..errors import InputError, option
 from ..numerics import FloatArray, IntArray, expit, logit, relative_mid_ranks
 from ..posterior.groups import group_names
-from ..tables.rows import Chunk, Rows, as_text
+from ..tables.rows import Chunk, as_text
+from .columns import MatchRows
 from .matches import MIN_PEP, Confidence, Matches, q_values
 
 CHARGE = re.compile(r"(?i)charge_?(\d+)")  # columns that are 1 for matches of one charge
@@ -43,17 +44,16 @@ class Grouping:
     peptide: str | None = None  # the column of peptides, if these tell
 
     @classmethod
-    def from_rows(cls, rows: Rows, by: str) -> Grouping:
+    def from_rows(cls, matches: MatchRows, by: str) -> Grouping:
         """The grouping by a column, by columns of charges, or by modifications of peptides."""
-        (table,) = rows.tables
+        (table,) = matches.rows.tables
         if by in table.column_set:
             return cls(by, (by,))
         charges = tuple(column for column in table.columns if CHARGE.fullmatch(column))
         if by.lower() == "charge" and charges:
             return cls(by, charges)
-        peptide = dict(rows.keys).get("peptide")
-        if by.lower() == "modified" and peptide is not None:
-            return cls(by, (), peptide[0])
+        if by.lower() == "modified" and matches.peptide is not None:
+            return cls(by, (), matches.peptide)
         table.require(by, option("by"))
         raise AssertionError  # the table has not got it
 

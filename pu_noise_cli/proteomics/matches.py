@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -18,19 +16,14 @@ from numpy.typing import NDArray
 from ..errors import InputError, UsageError, option
 from ..notices import Notice
 from ..numerics import BoolArray, FloatArray, IntArray, expit, hash_texts, logit
-from ..pipeline import Inputs
-from ..posterior.calibration import Calibration
-from ..prior.base import Estimate, Interval, Settings, register
-from ..prior.document import Prior
-from ..score.scores import Scored
+from ..posterior.calibration import Calibration, calibrate
+from ..prior.base import Shares
 from ..score.sketch import Sketch
-from ..tables.reading import Table
-from ..tables.rows import FILE, Chunk, Rows
+from .columns import PEPTIDE, PROTEIN
 
 HashArray = NDArray[np.uint64]
-SPECTRUM = "spectrum"
 PSMS = "psms"
-ROLLED_UP = {"peptides": "peptide", "proteins": "protein"}  # levels with the keys of their matches
+ROLLED_UP = {"peptides": PEPTIDE, "proteins": PROTEIN}  # levels with the keys of their matches
 MIXERS = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
 MIN_PEP = 1e-12  # its odds must be finite
 LOW = 0.5  # the fraction of decoys whose scores are called low
@@ -38,28 +31,6 @@ MAX_DEVIATION = 2.5  # standard deviations between the numbers of targets and de
 MAX_REVERSED = 5.0  # standard deviations by which decoys may win more spectra than targets
 REVERSED = "reversed-scores"
 BUFFER = 1 << 18  # matches to hold before the best are picked
-
-
-def match_keys(stated: Inputs, tables: Sequence[Table]) -> dict[str, tuple[str, ...]]:
-    """The keys of matches for Rows.from_tables: decoys compete with the rows of their spectrum."""
-    rolled_up = {"peptide": stated.peptide_column, "protein": stated.protein_column}
-    if not stated.spectrum_columns:
-        if any(rolled_up.values()):
-            names = f"{option('peptide_column')} and {option('protein_column')}"
-            raise UsageError(f"{names} need {option('spectrum_columns')} or a .pin file")
-        return {}
-    if stated.labeled_are != "negatives":
-        needed = option("labeled_are", "negatives")
-        raise UsageError(f"{option('spectrum_columns')} is for decoys: it needs {needed}")
-    several = any(len(table.shards) > 1 for table in tables)
-    if len(tables) > 1 and several:
-        raise UsageError(
-            "scan numbers are unique within a file only, so targets and decoys of a spectrum must "
-            f"be in one file: give the files as {option('table')}"
-        )
-    spectrum = (*((FILE,) if several else ()), *stated.spectrum_columns)
-    keys = {name: (column,) for name, column in rolled_up.items() if column is not None}
-    return {SPECTRUM: spectrum, **keys}
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,56 +80,6 @@ def _tie_breakers(row: IntArray) -> HashArray:
     for mixer in MIXERS:
         number = (number ^ (number >> np.uint64(29))) * mixer
     return number ^ (number >> np.uint64(32))
-
-
-@dataclass(frozen=True)
-class ScoredMatches(Scored):
-    """Scored rows by the best match of each spectrum; the sketch is of these."""
-
-    rows: int = 0  # all of them, best or not
-
-    @classmethod
-    def merge(cls, parts: Sequence[Scored]) -> ScoredMatches:
-        matches, rows, missing = [], 0, 0
-        for part in parts:
-            assert isinstance(part, ScoredMatches)
-            matches.append(replace(part.best, row=part.best.row + rows))
-            rows, missing = rows + part.rows, missing + part.sketch.missing
-        best = Matches.concatenate(matches).best(SPECTRUM)
-        return cls(replace(best.sketch(), missing=missing), best, rows)
-
-
-class MatchTally:
-    """Keeps the best match of each spectrum."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._run_name, self._kinds = rows.file_key, dict[str, set[bool]]()
-        self._rows = self._missing = 0
-        self._parts: list[Matches] = []
-        self._size = BUFFER
-
-    def add(self, chunk: Chunk, scores: FloatArray, keys: Mapping[str, pa.Array]) -> None:
-        """Add rows with their scores and keys, all of shape (n,)."""
-        kinds = self._kinds.setdefault(self._run_name(chunk.file), set())
-        kinds.update(kind for kind in (True, False) if (chunk.labeled == kind).any())
-        row = np.arange(self._rows, self._rows + len(scores))
-        hashes = {name: hash_keys(texts) for name, texts in keys.items()}
-        known = np.flatnonzero(~np.isnan(scores))
-        self._parts.append(Matches(row, scores, chunk.labeled, hashes).take(known))
-        self._rows += len(scores)
-        self._missing += len(scores) - len(known)
-        if sum(len(part.row) for part in self._parts) > self._size:
-            self._size = max(self._size, 2 * len(self._best().row))
-
-    def _best(self) -> Matches:
-        self._parts = [Matches.concatenate(self._parts).best(SPECTRUM)]
-        return self._parts[0]
-
-    def result(self) -> ScoredMatches:
-        """The best match of each spectrum so far."""
-        check_kinds(self._kinds)
-        best = self._best()
-        return ScoredMatches(replace(best.sketch(), missing=self._missing), best, self._rows)
 
 
 def check_kinds(kinds: Mapping[str, set[bool]]) -> None:
@@ -214,23 +135,6 @@ def check_decoys(matches: Matches, discriminating: Sequence[str]) -> tuple[Notic
             f"and PEPs and q-values may be too low{remedy}",
         ),
     )
-
-
-def without_consequences(prior: Prior) -> Prior:
-    """The prior of matches; of a reversed score only that is said, and not what follows from it."""
-    reversed_score = tuple(notice for notice in prior.notices if notice.code == REVERSED)
-    return msgspec.structs.replace(prior, notices=reversed_score) if reversed_score else prior
-
-
-def check_method(method: str) -> tuple[Notice, ...]:
-    """A warning of methods that do not count decoys."""
-    if method == COUNTING:
-        return ()
-    message = (
-        f"{option('method', method)} estimates the share of correct matches from their scores: "
-        "it does not count decoys, and PEPs and q-values can be several times too low or too high"
-    )
-    return (Notice("decoys-not-counted", message),)
 
 
 # ---- PEPs and q-values
@@ -297,32 +201,25 @@ def q_values(matches: Matches, wrong_per_decoy: float) -> FloatArray:
 
 # ---- Counting decoys
 
-COUNTING = "target-decoy"
-DRAWS = 100
-TAIL = 0.025
 
+def count_decoys(level: str, best: Matches) -> Confidence:
+    """PEPs and q-values of the best matches of a level: as many targets are wrong as decoys won.
 
-@register(COUNTING, needs="best scores")
-def target_decoy(sketch: Sketch, settings: Settings) -> Estimate:
-    """Target-decoy: there are as many wrong targets as decoys among the best matches of spectra.
-
-    A wrong match is as likely a target as a decoy. So the expected number of wrong targets is that
-    of the decoys, with twice the variance of a count: their own, and that of the decoys.
+    A wrong match is as likely a target as a decoy. The number of decoys near a score says how many
+    targets are wrong there, whatever their fraction of all is: PEPs are not scaled, and average to
+    it only as nearly as a smooth curve can.
     """
-    beta = 1.0 if settings.beta is None else settings.beta
-    decoys = beta * sketch.n_labeled
-    normal = NormalDist()
-
-    def fraction(quantile: float) -> float:
-        wrong = decoys + normal.inv_cdf(quantile) * np.sqrt(2 * decoys)
-        return float(np.clip(wrong / sketch.n_unlabeled, 0, beta))
-
-    interval: Interval = (fraction(TAIL), fraction(1 - TAIL))
-    return Estimate(
-        alpha=fraction(0.5),
-        beta=beta,
-        alpha_ci=interval,
-        beta_ci=(beta, beta),
-        alpha_ci_sampling=interval,
-        draws=tuple((fraction((i + 0.5) / DRAWS), beta) for i in range(DRAWS)),
-    )
+    if len(np.unique(best.labeled)) == 1:
+        kind = "decoy" if best.labeled[0] else "target"
+        remedy = "are the decoys in the table?"
+        if level in ROLLED_UP:
+            column = option(f"{ROLLED_UP[level]}_column")
+            remedy = f"do decoys have {level} with names of their own in {column}?"
+        raise InputError(
+            f"{level}: the best match of each is a {kind}, so wrong ones cannot be counted; "
+            f"{remedy}"
+        )
+    sketch = best.sketch()
+    wrong = min(sketch.n_labeled / sketch.n_unlabeled, 1.0)
+    shares = Shares(1 - wrong, beta=0.0, from_these_rows=False)  # no decoy is correct
+    return Confidence.from_calibration(best, calibrate(sketch, shares, smooth=True))

@@ -1,4 +1,4 @@
-"""Percolator's .pin files: the roles of their columns, and their rows in batches.
+"""Percolator's .pin files: what their columns are, and their rows in batches.
 
 They are tab-separated, without quotes. The last column, Proteins, is ragged: it holds the rest of
 its line. A second line may give initial directions, which are not needed here.
@@ -9,33 +9,27 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError, UsageError, option
-from ..pipeline import Inputs
+from ..errors import InputError
 from ..tables.files import Shard, magic_suffix
 from ..tables.reading import Reader, Table, register_reader
-from ..tables.rows import LABELED, UNLABELED
 
 BLOCK_BYTES = 1 << 19  # read at a time: the positions of its tabs take several times as much
 MAX_LINE_BYTES = 1 << 26
 LABEL, DIRECTIONS = "label", "defaultdirection"
 SEPARATOR = b"\x1f"  # between proteins while a line is parsed: a character that no file has
 LABELS = {"1": "unlabeled", "-1": "labeled"}  # targets and decoys
-# the same in other tables with the columns of a .pin file
-DECOY_VALUES, TARGET_VALUES = ("-1", "-1.0", "false"), ("1", "1.0", "true")
 PIN_COLUMNS = ("specid", LABEL, "scannr", "peptide", "proteins")
 KIND = re.compile(r"(?i)(^|[._/-])(targets?|decoys?)(?=[._/-]|$)")  # in the name of a file
-PIN_SETS = {LABELED: "decoys (Label -1)", UNLABELED: "targets (Label 1)"}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
-class PinRoles:
+class PinColumns:
     """The columns of a .pin file that are not features, as spelled in it."""
 
     id: str
@@ -47,7 +41,7 @@ class PinRoles:
     others: tuple[str, ...]  # further columns that are not features
 
     @classmethod
-    def from_table(cls, table: Table) -> PinRoles:
+    def from_table(cls, table: Table) -> PinColumns:
         """The columns of a table by name, ignoring case."""
         known = {column.lower(): column for column in table.columns}
 
@@ -74,53 +68,6 @@ def is_pin(table: Table) -> bool:
     """Whether a table is a .pin file, or has the columns of one."""
     named = {column.lower() for column in table.columns}
     return table.shards[0].format.kind == "pin" or named.issuperset(PIN_COLUMNS)
-
-
-def pin_sets(tables: Sequence[Table]) -> dict[int, str] | None:
-    """What messages call the rows of .pin files."""
-    return PIN_SETS if any(map(is_pin, tables)) else None
-
-
-def pin_roles(stated: Inputs, tables: Sequence[Table]) -> dict[str, Any]:
-    """The roles that the columns of a .pin file have, unless stated otherwise, by option.
-
-    In a file of another format with the columns of a .pin file, options may say otherwise.
-    """
-    table = next(filter(is_pin, tables), None)
-    if table is None:
-        return {}
-    by_options = stated.label_column is not None or bool(stated.spectrum_columns)
-    is_file = table.shards[0].format.kind == "pin"
-    if not is_file and (stated.table is None or by_options):
-        return {}
-    _check_labels(stated, table)
-    roles = PinRoles.from_table(table)
-    named = {*stated.features, *stated.id_column, *stated.keep_columns}
-    not_features = [c for c in (roles.label, *roles.others) if c not in named]
-    values = {} if is_file else {"labeled_value": DECOY_VALUES, "unlabeled_value": TARGET_VALUES}
-    return {
-        **values,
-        "labeled_are": stated.labeled_are or "negatives",
-        "label_column": stated.label_column or roles.label,
-        "id_column": stated.id_column or (roles.id,),
-        "group_column": stated.group_column or roles.scan,
-        "drop_columns": (*stated.drop_columns, *not_features),
-        "spectrum_columns": stated.spectrum_columns or roles.spectrum,
-        "peptide_column": stated.peptide_column or roles.peptide,
-    }
-
-
-def _check_labels(stated: Inputs, table: Table) -> None:
-    """Stop where the labels of a .pin file are taken for others than its decoys."""
-    if stated.table is None and stated.labeled_are is None:
-        raise UsageError(
-            f"{table.name}: a .pin file says which of its rows are decoys: give it as "
-            f"{option('table')}; if {option('labeled')} has decoys only and {option('unlabeled')} "
-            f"none, use {option('labeled_are', 'negatives')}"
-        )
-    if stated.table is not None and stated.labeled_are == "positives":
-        positives = option("labeled_are", "positives")
-        raise UsageError(f"{positives}: the labeled rows of a .pin file are decoys")
 
 
 def run_name(file: str) -> str:

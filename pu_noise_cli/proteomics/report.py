@@ -40,7 +40,6 @@ CURVE_POINTS = 120
 HISTOGRAM_BINS = 60
 MANY_DECOYS, FEW_DECOYS = 1000, 100  # so many count wrong PSMs well, or hardly
 LEVEL_NAMES = {"psms": "PSMs", "peptides": "peptides", "proteins": "proteins"}
-UNUSED = ("posterior", "posterior_low", "posterior_high", "fdr", "spectrum")
 MAX_RUNS = 1000  # that are listed
 
 
@@ -104,14 +103,10 @@ class LevelRow:
 def search_page(
     levels: Mapping[str, Confidence],
     *,
-    prior: Prior | None = None,
-    notices: Iterable[Notice] = (),
-    runs: Sequence[PartCounts] = (),
-    groups: Sequence[PartCounts] = (),
-    listed: ListedRows | None = None,
-    contributions: Sequence[Contribution] = (),
-    provenance: Provenance | None = None,
-    sources: Iterable[InputFile] = (),
+    runs: Sequence[PartCounts],
+    groups: Sequence[PartCounts],
+    contributions: Sequence[Contribution],
+    provenance: Provenance,
 ) -> Page:
     """The report of a search.
 
@@ -119,42 +114,29 @@ def search_page(
     ----------
     levels
         The best matches of spectra (psms), of peptides and of proteins.
-    prior
-        How the fraction of correct PSMs was estimated, if not by counting decoys alone.
-    listed
-        The best PSMs, as candidates.
     """
-    warnings = [*(() if provenance is None else provenance.warnings), *notices]
-    warnings = list(dict.fromkeys(warnings))
+    warnings = list(dict.fromkeys(provenance.warnings))
     psms, rows = levels[PSMS], [_level_row(name, level) for name, level in levels.items()]
-    correct = Proportion(1 - rows[0].pi0)
-    if prior is not None and prior.alpha is not None:
-        correct = Proportion.from_estimate(prior.alpha, prior.alpha_ci)
-    source_list = list(sources)
     charts = {
         "search": [_q_value_curve(levels), _histogram(psms)],
         "columns": figures.column_shares(largest_shares(contributions), "decoys from targets"),
     }
-    shown = Prior(method=COUNTING, seed=0, alpha=None, beta=None) if prior is None else prior
-    header = header_values(shown, provenance, source_list)
+    header = header_values(None, provenance, ())
     values = {
         **header,
-        "prior": prior,
         "levels": rows,
         "rates": [f"{100 * rate:g}%" for rate in RATES],
         "at": RATES.index(ACCEPTED),
-        "correct": correct,
-        "checks": _checks(rows, prior, len(warnings)),
+        "correct": 1 - rows[0].pi0,
+        "checks": _checks(rows, len(warnings)),
         "warnings": explain(warnings),
         "max_warnings": MAX_WARNINGS,
         "runs": runs[:MAX_RUNS],
         "n_runs": len(runs),
         "groups": groups,
-        "psms": _best_psms(listed),
         "contributions": largest_shares(contributions),
         "n_contributions": len(contributions),
         **provenance_values(provenance),
-        "sources": source_list,
     }
     accepted = ", ".join(f"{count(row.accepted[values['at']])} {row.name}" for row in rows[:2])
     names = ", ".join(shortened(name, 40) for name in header["names"])
@@ -173,17 +155,7 @@ def _level_row(name: str, level: Confidence) -> LevelRow:
     )
 
 
-def _best_psms(listed: ListedRows | None) -> ListedTable:
-    """The best PSMs, with PEPs and q-values in place of posteriors."""
-    if listed is None:
-        return listed_table(None, MAX_CANDIDATES)
-    table = listed.candidates.table
-    return listed_table(
-        table.drop_columns([name for name in UNUSED if name in table.column_names]), MAX_CANDIDATES
-    )
-
-
-def _checks(levels: Sequence[LevelRow], prior: Prior | None, n_warnings: int) -> list[Check]:
+def _checks(levels: Sequence[LevelRow], n_warnings: int) -> list[Check]:
     psms = levels[0]
     accepted = psms.accepted[RATES.index(ACCEPTED)]
     decoys = ("ok", "yes") if psms.decoys >= MANY_DECOYS else ("fair", "some")
@@ -199,11 +171,6 @@ def _checks(levels: Sequence[LevelRow], prior: Prior | None, n_warnings: int) ->
             "Your call: the data cannot show this. If decoys score lower, too many PSMs pass.",
         ),
     ]
-    if prior is not None and prior.auc is not None:
-        good = ("poor", "hardly") if prior.auc < 0.65 else ("fair", "a little")
-        good = ("ok", "yes") if prior.auc >= 0.8 else good
-        why = f"AUC {prior.auc:.3f} of correct against wrong PSMs (1 is perfect)."
-        checks.insert(0, Check("Does the score separate correct from wrong PSMs?", *good, why))
     return [*checks, warning_check(n_warnings)]
 
 

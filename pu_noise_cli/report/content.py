@@ -177,7 +177,7 @@ def sample_page(
         "sketch": data.sketch,
         "labeled_class": data.sketch.labeled_class,
         "words": WORDS[data.sketch.labeled_class],
-        **header_values(prior, provenance, source_list),
+        **header_values(prior.sample, provenance, source_list),
         **_answer_values(data),
         "steps": steps,
         "warnings": explain(data.notices),
@@ -204,12 +204,12 @@ def sample_page(
 
 
 def header_values(
-    prior: Prior, provenance: Provenance | None, sources: Sequence[InputFile]
+    sample: str | None, provenance: Provenance | None, sources: Sequence[InputFile]
 ) -> dict[str, Any]:
     """The name of the sample or of its files."""
     files = [] if provenance is None else [entry.table for entry in provenance.inputs]
     files = [base_name(name) for name in dict.fromkeys(files or [one.file for one in sources])]
-    names = [prior.sample] if prior.sample is not None else files[:3]
+    names = [sample] if sample is not None else files[:3]
     return {"names": names, "files": files}
 
 

@@ -376,7 +376,6 @@ class HonestScorer:
     places: IntArray  # (n, 2): table and row of each training row, in order
     scores: FloatArray  # (n,): out of fold
     group_column: str | None = None
-    keys: Keys = ()  # of the rows, see Rows
     folds: GroupFolds | None = None  # of groups with only some rows in the training sample
     overlap: IntArray = field(default_factory=lambda: NO_ROWS)  # see Rows
 
@@ -398,7 +397,7 @@ class HonestScorer:
                 raise InputError(f"{chunk.file}: changed while it was read")
             return scores
 
-        return ahead(score, rows.chunks([*columns, *rows.carried, *rows.key_columns]), threads)
+        return ahead(score, rows.chunks([*columns, *rows.carried]), threads)
 
 
 # ---- Files
@@ -438,7 +437,6 @@ class ScorerHeader(msgspec.Struct, frozen=True):
 
     files: tuple[tuple[TrainingFile, ...], ...]
     sets: tuple[Annotated[int, Meta(ge=0, lt=len(SETS))], ...]
-    keys: Keys
     group_column: str | None
     folds: FoldsHeader | None = None
 
@@ -475,9 +473,7 @@ def save_model(stored: StoredModel, file: BinaryIO) -> None:
         folds = None
         if scorer.folds is not None:
             folds = FoldsHeader(scorer.folds.assigned, scorer.folds.seed)
-        scorer_header = ScorerHeader(
-            scorer.files, scorer.sets, scorer.keys, scorer.group_column, folds
-        )
+        scorer_header = ScorerHeader(scorer.files, scorer.sets, scorer.group_column, folds)
     header = ModelHeader(
         classifier=model.classifier,
         lower_is_positive=model.lower_is_positive,
@@ -572,7 +568,6 @@ def _scorer(header: ScorerHeader, arrays: Arrays, model: ScoreModel) -> HonestSc
         places,
         scores.astype(np.float64),
         header.group_column,
-        header.keys,
         folds,
         overlap,
     )

@@ -50,7 +50,7 @@ def find_overlap(rows: Rows, engine: Engine) -> Overlap:
     ids, rows are the same if they have the same features. As this also happens by chance, nearly
     all labeled rows must be found, and rows must hardly ever be alike.
     """
-    if rows.label_column is not None or rows.keys or not {LABELED, UNLABELED} <= {*rows.sets}:
+    if rows.label_column is not None or not {LABELED, UNLABELED} <= {*rows.sets}:
         return NO_OVERLAP
     labeled, unlabeled = rows.only(LABELED), rows.only(UNLABELED)
     features, numeric = rows.features[:MAX_COMPARED], _numeric(labeled)

@@ -28,8 +28,7 @@ from .sketch import Sketch, SketchBuilder
 
 SET_TEXTS = pa.array(SET_NAMES)
 SCORE_COLUMN = Encoding((Column("score", "number"),))
-KEY_COLUMNS = ("spectrum", "peptide", "protein")  # keys if the first is there
-UNIQUE_COLUMNS = ("id", "score", "pep", "q_value")  # nearly: a dictionary does not pay
+UNIQUE_COLUMNS = ("id", "score")  # nearly: a dictionary does not pay
 WARNINGS_KEY = "punoise.warnings"  # metadata of Parquet: notices about the columns
 LABELS_KEY = "punoise.labeled_are"  # metadata of Parquet, present if labeled rows are negatives
 NEGATED_KEY = "punoise.lower_is_positive"  # metadata of Parquet, present if scores are negated
@@ -54,18 +53,14 @@ def open_scores(name: str, with_set: bool | None = True, group_column: str | Non
         if column not in table.columns:
             new = f"labeled and unlabeled scores; scores of new rows need {option('model')}"
             table.require(column, new)
-    keys: tuple[str, ...] = ()
-    if with_set and KEY_COLUMNS[0] in table.columns:
-        keys = tuple(column for column in KEY_COLUMNS if column in table.columns)
     return Rows.from_tables(
         [table],
         features=["score"],
         id_columns=ids,
         group_column=group_column,
         label_column="set" if with_set else None,
-        keep=[c for c in table.columns if c not in {*ids, *keys, *OWN_COLUMNS}],
-        keys={column: (column,) for column in keys},
-        labeled_class="negative" if keys else _labeled_class(table),
+        keep=[c for c in table.columns if c not in {*ids, *OWN_COLUMNS}],
+        labeled_class=_labeled_class(table),
     )
 
 
@@ -111,59 +106,20 @@ def _scores(chunk: Chunk) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Scored:
-    """Scored rows, summed up."""
+class SketchScores:
+    """The step that sums up rows that have scores."""
 
-    sketch: Sketch
-    best: Any = None  # of rows that compete for a key, as their domain keeps them
-
-    @classmethod
-    def merge(cls, parts: Sequence[Scored]) -> Scored:
-        """The sum of all rows of consecutive parts."""
-        return cls(Sketch.merge([part.sketch for part in parts]))
-
-
-class Tally(Protocol):
-    """Sums up rows that come in batches, in order."""
-
-    def add(self, chunk: Chunk, scores: FloatArray, keys: Mapping[str, pa.Array]) -> None:
-        """Add the rows of a chunk with their scores and keys, all of shape (n,)."""
-
-    def result(self) -> Scored:
-        """The sum so far."""
-
-
-class RowTally:
-    """Counts every row."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._builder = SketchBuilder(rows.labeled_class)
-
-    def add(self, chunk: Chunk, scores: FloatArray, keys: Mapping[str, pa.Array]) -> None:
-        self._builder.add(scores, chunk.sets)
-
-    def result(self) -> Scored:
-        return Scored(self._builder.sketch())
-
-
-@dataclass(frozen=True)
-class TallyScores:
-    """Sums up rows that have scores."""
-
-    tally: Callable[[Rows], Tally] = RowTally
-
-    def __call__(self, job: Job, done: RowsDone, threads: int) -> Scored:
-        rows, tally = job.part, self.tally(job.part)
-        with_keys = self.tally is not RowTally
-        for chunk, scores in score_chunks(rows, rows.key_columns if with_keys else ()):
-            tally.add(chunk, scores, rows.key_texts(chunk) if with_keys else {})
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> Sketch:
+        builder = SketchBuilder(job.part.labeled_class)
+        for chunk, scores in score_chunks(job.part):
+            builder.add(scores, chunk.sets)
             done(len(scores))
-        return tally.result()
+        return builder.sketch()
 
     @staticmethod
-    def merge(results: Sequence[Scored]) -> Scored:
-        """One sum for all parts, in order."""
-        return results[0] if len(results) == 1 else type(results[0]).merge(results)
+    def merge(results: Sequence[Sketch]) -> Sketch:
+        """One sketch of the rows of all parts."""
+        return results[0] if len(results) == 1 else Sketch.merge(results)
 
 
 @dataclass(frozen=True)
@@ -175,7 +131,6 @@ class WriteScores:
 
     scorer: HonestScorer | ScoreModel
     notices: tuple[Notice, ...] = ()  # about the columns, kept with the scores
-    tally: Callable[[Rows], Tally] = RowTally
 
     def digest(self, rows: Rows) -> str:
         """A digest of everything that a score depends on except the values of the rows."""
@@ -184,36 +139,35 @@ class WriteScores:
             save_model(StoredModel(self.scorer.model, scorer=self.scorer), file)
         else:
             save_model(StoredModel(self.scorer), file)
-        roles = [rows.id_columns, rows.label_column, rows.label_values, rows.kept, rows.keys]
+        roles = [rows.id_columns, rows.label_column, rows.label_values, rows.kept]
         return hashlib.sha256(file.getvalue() + json.dumps(roles).encode()).hexdigest()
 
-    def __call__(self, job: Job, done: RowsDone, threads: int) -> Scored:
+    def __call__(self, job: Job, done: RowsDone, threads: int) -> Sketch:
         rows, with_set = job.part, isinstance(self.scorer, HonestScorer)
         if job.is_done and job.out is not None:
-            return TallyScores(self.tally)(Job(open_scores(job.out, with_set)), done, threads)
+            return SketchScores()(Job(open_scores(job.out, with_set)), done, threads)
         if isinstance(self.scorer, HonestScorer):
             model, scored = self.scorer.model, self.scorer.score_all(rows, threads)
         else:
-            model, columns = self.scorer, [*rows.features, *rows.carried, *rows.key_columns]
+            model, columns = self.scorer, [*rows.features, *rows.carried]
             scored = ahead(model.score, rows.chunks(columns), threads)
-        schema = scores_schema(rows, with_set, key_fields(rows))
+        schema = scores_schema(rows, with_set)
         schema = schema.with_metadata(_metadata(model, self.notices))
-        tally = self.tally(rows)
+        builder = SketchBuilder(rows.labeled_class)
         with job_writer(job, schema) as write:
             for chunk, scores in scored:
                 bad = ~np.isfinite(scores) & ~(np.isnan(scores) & model.skip_missing)
                 if bad.any():
                     row = chunk.file_row(int(bad.argmax()))
                     raise InputError(f"{chunk.file}: row {row} has no finite score")
-                keys = rows.key_texts(chunk)
-                write(scores_batch(rows, chunk, scores, schema, keys.values()))
-                tally.add(chunk, scores, keys)
+                write(scores_batch(rows, chunk, scores, schema))
+                builder.add(scores, chunk.sets)
                 done(len(scores))
-        return tally.result()
+        return builder.sketch()
 
     @staticmethod
-    def merge(results: Sequence[Scored]) -> Scored:
-        return TallyScores.merge(results)
+    def merge(results: Sequence[Sketch]) -> Sketch:
+        return SketchScores.merge(results)
 
 
 def write_training_scores(
@@ -241,9 +195,7 @@ def write_training_scores(
         )
     position = 0 if code is None else scorer.sets.index(code)
     known = {file.name: file for file in scorer.files[position]}
-    rows = replace(rows, sets=scorer.sets, keys=scorer.keys)
-    for column in rows.key_columns:
-        table.require(column, "a key of the model's rows")
+    rows = replace(rows, sets=scorer.sets)
     parts = []
     for shard in table.shards:
         file = known.get(os.path.basename(shard.name))
@@ -254,13 +206,12 @@ def write_training_scores(
         part[position] = table.only([shard], file.first_row)
         parts.append((replace(rows, tables=tuple(part)), file))
     count = missing = 0
-    schema = scores_schema(rows, True, key_fields(rows)).with_metadata(_metadata(scorer.model))
+    schema = scores_schema(rows, True).with_metadata(_metadata(scorer.model))
     with table_writer(out, schema, UNIQUE_COLUMNS) as write:
         for part_rows, file in parts:
             first = count
             for chunk, scores in scorer.score_all(part_rows, threads):
-                keys = part_rows.key_texts(chunk).values()
-                write(scores_batch(part_rows, chunk, scores, schema, keys))
+                write(scores_batch(part_rows, chunk, scores, schema))
                 count += len(scores)
                 missing += int(np.isnan(scores).sum())
             if count - first != file.rows:
@@ -287,11 +238,6 @@ def id_columns(columns: Sequence[str]) -> tuple[str, ...]:
     """The columns of ids in SCORES: `id`, else the columns before `set` and `score`."""
     before = tuple(itertools.takewhile(lambda column: column not in OWN_COLUMNS, columns))
     return ("id",) if "id" in columns or not before else before
-
-
-def key_fields(rows: Rows) -> list[pa.Field]:
-    """The columns of keys in SCORES."""
-    return [pa.field(name, pa.string()) for name, _ in rows.keys]
 
 
 def scores_schema(rows: Rows, with_set: bool, more: Iterable[pa.Field] = ()) -> pa.Schema:

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from math import exp
 
 import numpy as np
 import pyarrow as pa
@@ -44,12 +43,10 @@ from .sketch import check_sizes
 MAX_TRAIN_ROWS = 100_000
 MAX_TRAIN_VALUES = 1 << 25  # in the feature matrix: wide tables train on fewer rows
 MAX_FEATURES = 50_000
+DEFAULT_CLASSIFIER = "standard"
 LEAK_AUC = 0.9995
 EPSILON = 1e-9
-MAX_NAMED = 3  # discriminating features
 SOME_ROWS = 100  # that show whether a column may have whole numbers only
-CHANCE = 1e-4  # at which text that is found in one set only is taken for names
-MIN_ERRORS = 4.0  # standard errors between the means of a discriminating feature
 
 
 # ---- Survey: profiles of columns, a sample of bounded size, digests of files
@@ -254,7 +251,6 @@ class Trained:
     columns: list[ColumnSummary]
     digests: Mapping[str, str]  # SHA-256 of the tables' files by path, if wanted
     notices: tuple[Notice, ...]
-    discriminating: tuple[str, ...] = ()  # features, see discriminating_features
     sample_size: int = MAX_TRAIN_ROWS  # rows that are trained on, at most
     contributions: tuple[Contribution, ...] = ()  # of columns to a learned score
     model: ScoreModel = field(init=False)
@@ -272,6 +268,38 @@ def survey_step(rows: Rows, settings: ScoreSettings, digests: bool = False) -> S
     return SurveyRows(size, settings.seed, tuple(settings.na), tuple(settings.categorical), digests)
 
 
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The rows to learn from, labeled ones first, as numbers; n rows with d features."""
+
+    encoding: Encoding
+    raw: NDArray[np.float64]  # (n, d)
+    labeled: NDArray[np.bool_]  # (n,)
+    places: IntArray  # (n, 2): table and row
+    groups: pa.Array | None  # (n,): the name of each row's group
+    left_out: tuple[Notice, ...] = ()  # about columns that are not learned from
+
+    def without(self, names: Collection[str], notices: Sequence[Notice]) -> Sample:
+        """The same without some columns, and with notices that say why."""
+        if not names:
+            return self
+        columns = self.encoding.columns
+        keep = [column.name not in names for column in columns for _ in column.feature_names]
+        kept = tuple(column for column in columns if column.name not in names)
+        encoding = Encoding(kept, self.encoding.na)
+        left_out = (*self.left_out, *notices)
+        return replace(self, encoding=encoding, raw=self.raw[:, keep], left_out=left_out)
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A trained score, with what it was learned from."""
+
+    trained: Trained
+    training: Training
+    scores: NDArray[np.float64]  # (n,): out of fold, high for the labeled class
+
+
 def train(
     rows: Rows,
     survey: Survey,
@@ -286,6 +314,16 @@ def train(
     learning heeds are an error: the group column, too, unless groups matter later. The twins are
     the labeled rows that the overlap of the rows consists of; it gets their scores.
     """
+    untrained = read_survey(rows, survey, settings)
+    if is_score(untrained, settings, groups_matter):
+        return untrained
+    sample = encode_sample(rows, survey, untrained)
+    trained = learn(rows, untrained, sample, settings, progress).trained
+    return replace(trained, scorer=_with_twins(trained.scorer, twins)) if len(twins) else trained
+
+
+def read_survey(rows: Rows, survey: Survey, settings: ScoreSettings) -> Trained:
+    """What is known before training: counts, columns, and a scorer that knows no classifier."""
     profiler, labeled, others = survey.profiler, survey.labeled, survey.others
     counts = (others.seen - survey.negatives, labeled.seen, survey.negatives)
     if 0 in counts[:NEGATIVE] and rows.label_values:
@@ -294,7 +332,6 @@ def train(
     profiler.finish(rows)
     others.cut(others.size - len(labeled))
     encoding, notices = profiler.encoding()
-    notices += names_as_dates(rows)
     scorer = HonestScorer(
         model=ScoreModel(
             encoding,
@@ -307,77 +344,94 @@ def train(
         places=np.empty((0, 2), np.int64),
         scores=np.empty(0),
         group_column=rows.group_column,
-        keys=rows.keys,
         overlap=rows.overlap,
     )
-    trained = Trained(
+    return Trained(
         scorer,
         counts,
         profiler.summary(),
         survey.digests,
-        tuple(notices),
+        (*notices, *names_as_dates(rows)),
         sample_size=others.size,
     )
+
+
+def is_score(untrained: Trained, settings: ScoreSettings, groups_matter: bool = False) -> bool:
+    """Whether a single numeric column is the score itself, so that nothing is learned."""
     only_to_learn = ("classifier", "max_train_rows", *(() if groups_matter else ("group_column",)))
-    if _is_score(encoding, settings, only_to_learn):
-        return trained
+    return _is_score(untrained.model.encoding, settings, only_to_learn)
+
+
+def encode_sample(rows: Rows, survey: Survey, untrained: Trained) -> Sample:
+    """The sampled rows as numbers."""
+    encoding, labeled, others = untrained.model.encoding, survey.labeled, survey.others
     _check_width(rows, len(encoding.feature_names))
     chunks = labeled.chunks + others.chunks
-    raw = np.concatenate([encoding.encode(chunk) for chunk in chunks])
-    is_labeled = np.repeat([True, False], [len(labeled), len(others)])
-    if rows.keys:
-        encoding, raw, left_out = _without_names(encoding, raw, is_labeled)
-        notices += left_out
-    places = np.concatenate([labeled.places, others.places])
+    groups = None
+    if rows.group_column is not None:
+        groups = pa.concat_arrays([rows.groups(chunk) for chunk in chunks])
+    return Sample(
+        encoding,
+        np.concatenate([encoding.encode(chunk) for chunk in chunks]),
+        np.repeat([True, False], [len(labeled), len(others)]),
+        np.concatenate([labeled.places, others.places]),
+        groups,
+    )
+
+
+def learn(
+    rows: Rows,
+    untrained: Trained,
+    sample: Sample,
+    settings: ScoreSettings,
+    progress: ShareDone = lambda fraction: None,
+) -> Learned:
+    """Train the classifier of the settings on a sample."""
+    scorer = untrained.scorer
     if not rows.chosen:
         sizes = [sum(file.rows for file in files) for files in scorer.files]
-        encoding, raw, left_out = _without_row_numbers(encoding, raw, places, sizes)
-        notices += left_out
-    scorer = replace(scorer, model=replace(scorer.model, encoding=encoding))
-    scaling = fit_scaling(raw)
-    names = groups = None
-    if rows.group_column is not None:
-        names = pa.concat_arrays([rows.groups(chunk) for chunk in chunks])
-        groups = np.asarray(names.dictionary_encode().indices).astype(np.int64)
-    training = Training(scaling.apply(raw), is_labeled, groups)
-    sampled = len(is_labeled) < sum(counts)
-    classifier = settings.classifier or default_classifier(rows)
+        sample = _without_row_numbers(sample, sizes)
+    encoding, scaling = sample.encoding, fit_scaling(sample.raw)
+    groups = None
+    if sample.groups is not None:
+        groups = np.asarray(sample.groups.dictionary_encode().indices).astype(np.int64)
+    training = Training(scaling.apply(sample.raw), sample.labeled, groups)
     folds = None
-    if names is not None and sampled:
-        folds = GroupFolds.from_groups(names, is_labeled, settings.seed)
-        training = replace(training, place=folds.place(names))
+    if sample.groups is not None and len(sample.labeled) < sum(untrained.counts):
+        folds = GroupFolds.from_groups(sample.groups, sample.labeled, settings.seed)
+        training = replace(training, place=folds.place(sample.groups))
+    classifier = settings.classifier or DEFAULT_CLASSIFIER
     fit = CLASSIFIERS[classifier](training, settings.seed, settings.threads, progress)
     model = replace(
         scorer.model,
+        encoding=encoding,
         classifier=classifier,
         scaling=scaling,
         model=fit.model,
-        seen=remember(raw, is_labeled),
+        seen=remember(sample.raw, sample.labeled),
     )
     learned = replace(
         scorer,
         model=model,
-        places=places,
+        places=sample.places,
         scores=model.oriented(fit.scores),
         folds=folds,
     )
-    if len(twins):
-        learned = _with_twins(learned, twins)
-    discriminating: tuple[str, ...] = ()
-    if rows.keys:
-        discriminating = discriminating_features(training, fit.scores, encoding.feature_names)
-    notices += _odd_columns(encoding, raw, training)
-    notices += _numbered_columns(encoding, raw, places)
     sign = -1.0 if rows.labeled_class == "negative" else 1.0
-    return replace(
-        trained,
+    trained = replace(
+        untrained,
         scorer=learned,
-        notices=tuple(notices),
-        discriminating=discriminating,
+        notices=(
+            *untrained.notices,
+            *sample.left_out,
+            *_odd_columns(encoding, sample.raw, training),
+            *_numbered_columns(encoding, sample.raw, sample.places),
+        ),
         contributions=contributions(
             training, fit.parts, encoding.columns, sign, settings.seed, settings.threads
         ),
     )
+    return Learned(trained, training, fit.scores)
 
 
 def _with_twins(scorer: HonestScorer, twins: IntArray) -> HonestScorer:
@@ -392,11 +446,6 @@ def _with_twins(scorer: HonestScorer, twins: IntArray) -> HonestScorer:
         places=np.concatenate([scorer.places, np.column_stack([table, scorer.overlap[seen]])]),
         scores=np.concatenate([scorer.scores, scores[place[seen]]]),
     )
-
-
-def default_classifier(rows: Rows) -> str:
-    """Labels of rows that compete for keys are certain, which another classifier makes use of."""
-    return "semi-supervised" if rows.keys else "standard"
 
 
 def _check_width(rows: Rows, features: int) -> None:
@@ -449,100 +498,29 @@ def _is_score(encoding: Encoding, settings: ScoreSettings, only_to_learn: Sequen
     return as_is
 
 
-def discriminating_features(
-    training: Training, scores: NDArray[np.float64], names: Sequence[str]
-) -> tuple[str, ...]:
-    """The features with the most different means between labeled and similar unlabeled rows.
-
-    Rows above the median score of the labeled ones are compared; if all labels are right, nearly
-    all of the unlabeled rows there are of the labeled class, and no feature should differ.
-
-    Parameters
-    ----------
-    scores : (n,)
-        High for the labeled class.
-    names : (d,)
-    """
-    similar = scores >= np.median(scores[training.labeled])
-    labeled, unlabeled = (
-        training.features[similar & kind] for kind in (training.labeled, ~training.labeled)
-    )
-    if min(len(labeled), len(unlabeled)) < 2:
-        return ()
-    variance = sum(part.var(0, dtype=np.float64) / len(part) for part in (labeled, unlabeled))
-    difference = labeled.mean(0, dtype=np.float64) - unlabeled.mean(0, dtype=np.float64)
-    errors = np.abs(difference) / np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))
-    errors[variance == 0] = 0
-    order = np.argsort(-errors, kind="stable")[:MAX_NAMED]
-    return tuple(names[i] for i in order if errors[i] >= MIN_ERRORS)
-
-
-def _without_names(
-    encoding: Encoding, raw: NDArray[np.float64], labeled: NDArray[np.bool_]
-) -> tuple[Encoding, NDArray[np.float64], list[Notice]]:
-    """The columns, and the matrix of shape (n, d), without text that separates the two sets.
-
-    Names of proteins carry the prefix of decoys, so most of them occur in one set only. A text
-    column is left out if more of its texts do so than chance allows.
-    """
-    share, start, notices = labeled.mean(), 0, list[Notice]()
-    names = []
-    for column in encoding.columns:
-        places = slice(start, start + len(column.feature_names))
-        start = places.stop
-        if column.kind == "category":
-            rows = raw[:, places].sum(0)
-            of_labeled = raw[labeled, places].sum(0)
-            pure = int(((rows > 0) & ((of_labeled == 0) | (of_labeled == rows))).sum())
-            expected = float((share**rows + (1 - share) ** rows)[rows > 0].sum())
-            if _poisson_tail(pure, expected) < CHANCE:
-                names.append(column.name)
-                notices.append(
-                    Notice(
-                        "names-left-out",
-                        f"column {column.name!r} is not learned from: its text separates targets "
-                        f"from decoys ({pure} of its values occur in one kind only)",
-                    )
-                )
-    if len(names) == len(encoding.columns):
-        raise InputError("no feature is left: all columns are text that separates the two sets")
-    return *_without(encoding, raw, names), notices
-
-
-def _without(
-    encoding: Encoding, raw: NDArray[np.float64], names: Collection[str]
-) -> tuple[Encoding, NDArray[np.float64]]:
-    """The columns, and the matrix of shape (n, d), without some columns."""
-    if not names:
-        return encoding, raw
-    keep = [column.name not in names for column in encoding.columns for _ in column.feature_names]
-    columns = tuple(column for column in encoding.columns if column.name not in names)
-    return Encoding(columns, encoding.na), raw[:, keep]
-
-
-def _without_row_numbers(
-    encoding: Encoding, raw: NDArray[np.float64], places: IntArray, sizes: Sequence[int]
-) -> tuple[Encoding, NDArray[np.float64], list[Notice]]:
-    """The columns, and the matrix of shape (n, d), without columns that number the rows.
+def _without_row_numbers(sample: Sample, sizes: Sequence[int]) -> Sample:
+    """The sample without columns that number the rows of tables of these sizes.
 
     A classifier would learn from them which table a row is in.
     """
     names = [
         name
-        for name, values in _whole_numbers(encoding, raw)
-        if counts_rows(name, values, places[:, 0], places[:, 1], sizes)
+        for name, values in _whole_numbers(sample.encoding, sample.raw)
+        if counts_rows(name, values, *sample.places.T, sizes)
     ]
-    if len(names) == len(encoding.columns):
-        return encoding, raw, []
-    notices = [
-        Notice(
-            "identifier-like-column",
-            f"column {name!r} numbers the rows and is left out; if it is an ID, use "
-            f"{option('id_column', name)}; {option('features')} keeps it",
-        )
-        for name in names
-    ]
-    return *_without(encoding, raw, names), notices
+    if len(names) == len(sample.encoding.columns):
+        return sample
+    return sample.without(
+        names,
+        [
+            Notice(
+                "identifier-like-column",
+                f"column {name!r} numbers the rows and is left out; if it is an ID, use "
+                f"{option('id_column', name)}; {option('features')} keeps it",
+            )
+            for name in names
+        ],
+    )
 
 
 def _whole_numbers(
@@ -555,15 +533,6 @@ def _whole_numbers(
     for i in np.flatnonzero((start == np.rint(start)).all(0)):
         if names[i] in numbers:
             yield names[i], raw[:, i]
-
-
-def _poisson_tail(count: int, mean: float) -> float:
-    """The probability of at least `count` events where `mean` are expected."""
-    term, below = exp(-mean), 0.0
-    for i in range(count):
-        below += term
-        term *= mean / (i + 1)
-    return max(1 - below, 0.0)
 
 
 def _odd_columns(encoding: Encoding, raw: NDArray[np.float64], training: Training) -> list[Notice]:

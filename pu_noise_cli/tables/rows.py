@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -31,14 +30,13 @@ NO_LABEL = ("", ".", "NA", "NaN", "nan", "None")  # unlabeled where every other 
 MAX_WORDS = 12  # labels that a message lists
 MAX_SHOWN = 60  # characters of a user's text in a message
 MAX_TEXT = 1000  # bytes of a category or a group
-SEPARATOR = ":"  # between the parts of an id or a key of several columns
-FILE = "\0file"  # stands for the name of a row's file among the columns of a key
+SEPARATOR = ":"  # between the parts of an id of several columns
 # columns that punoise writes; carried columns cannot have these names
 OWN_COLUMNS = frozenset(
     (
         *("id", "set", "score", "tau", "posterior", "lr", "fdr", "posterior_labeled"),
-        *("target_alpha", "posterior_low", "posterior_high", "evidence", "call", "pep", "q_value"),
-        *("stratum", "weight", "verdict", "row", "spectrum"),
+        *("target_alpha", "posterior_low", "posterior_high", "evidence", "call"),
+        *("stratum", "weight", "verdict", "row"),
     )
 )
 DEFAULT_SETS = {1: (UNLABELED,), 2: (LABELED, UNLABELED)}  # by number of tables
@@ -50,8 +48,6 @@ LABELS = {
 }
 
 NO_ROWS = np.empty(0, np.int64)
-
-Keys = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -115,32 +111,23 @@ class Rows:
     label_column: str | None = None
     kept: tuple[str, ...] = ()  # carried through to the outputs
     label_values: tuple[tuple[str, int], ...] = ()  # sets of the user's own labels
-    keys: Keys = ()  # names of keys that rows share, and the columns that each is made of
     set_names: tuple[str, ...] = ("",) * len(SETS)  # how messages name each set
     labeled_class: LabeledClass = "positive"
-    file_key: Callable[[str], str] = str  # what FILE in a key makes of a file's name
     chosen: bool = False  # the user names the features
     # rows of the unlabeled table that are in the labeled one, too; increasing
     overlap: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS, compare=False, repr=False)
 
     carried: tuple[str, ...] = field(init=False)  # columns of ids, groups and kept values
-    key_columns: tuple[str, ...] = field(init=False)
     id_names: tuple[str, ...] = field(init=False)  # columns of ids in an output
     named_sets: frozenset[int] = field(init=False)  # with a table, or a label value, of their own
-    directory: str = field(init=False)  # that all files are in or below, if a key is made of these
 
     def __post_init__(self) -> None:
         group = () if self.group_column is None else (self.group_column,)
-        columns = dict.fromkeys(column for _, parts in self.keys for column in parts)
         from_tables = self.sets if self.label_column is None or len(self.tables) > 1 else ()
-        files = [shard.name for table in self.tables for shard in table.shards]
-        folders = [os.path.dirname(os.path.abspath(file)) for file in files if FILE in columns]
         self.__dict__.update(
             carried=tuple(dict.fromkeys([*self.id_columns, *group, *self.kept])),
-            key_columns=tuple(column for column in columns if column != FILE),
             id_names=self.id_columns if len(self.id_columns) > 1 else ("id",),
             named_sets=frozenset([*from_tables, *_named_sets(self.label_values)]),
-            directory=os.path.commonpath(folders) if folders else "",
         )
 
     @classmethod
@@ -156,10 +143,9 @@ class Rows:
         label_column: str | None = None,
         label_values: Sequence[tuple[str, int]] = (),
         keep: Sequence[str] = (),
-        keys: Mapping[str, Sequence[str]] | None = None,
+        other_roles: Mapping[str, str] | None = None,
         set_names: Mapping[int, str] | None = None,
         labeled_class: LabeledClass = "positive",
-        file_key: Callable[[str], str] = str,
         wanted_by: str = "features",
     ) -> Rows:
         """Match the columns of tables by name.
@@ -180,23 +166,21 @@ class Rows:
             named, all others are unlabeled; else a value that is not named is an error.
         label_column
             Of tables with sets of their own, it must agree with these.
-        keys
-            The columns that make up each key; FILE stands for the name of the file.
+        other_roles
+            Further columns that are not features, each with its role, for messages.
         set_names
             Descriptions of sets within the first table, for messages.
         wanted_by
             The option that names the features.
         """
-        parts = {name: tuple(columns) for name, columns in (keys or {}).items()}
-        roles = {c: f"the key {name!r}" for name, cs in parts.items() for c in cs if c != FILE}
-        roles |= dict.fromkeys(id_columns, option("id_column"))
+        roles = {**(other_roles or {}), **dict.fromkeys(id_columns, option("id_column"))}
         for name, column in (("group_column", group_column), ("label_column", label_column)):
             if column is not None:
                 roles[column] = option(name)
         ids = tuple(dict.fromkeys(id_columns))
-        written = {*(ids if len(ids) > 1 else ()), *(c for c in parts if parts[c] == (c,))}
+        written = ids if len(ids) > 1 else ()
         kept = tuple(dict.fromkeys(column for column in keep if column not in written))
-        _check_names([*(ids if len(ids) > 1 else ()), *kept], parts)
+        _check_names([*written, *kept])
         for table in tables:
             for column, role in [*roles.items(), *((c, option("keep_columns")) for c in kept)]:
                 table.require(column, role)
@@ -218,10 +202,8 @@ class Rows:
             label_column=label_column,
             kept=kept,
             label_values=tuple(label_values),
-            keys=tuple(parts.items()),
             set_names=_set_names(tables, codes, label_column, label_values, set_names or {}),
             labeled_class=labeled_class,
-            file_key=file_key,
             chosen=bool(features),
         )
 
@@ -293,7 +275,7 @@ class Rows:
     def roles(self) -> tuple[str, ...]:
         """The columns that have a role other than being a feature."""
         label = () if self.label_column is None else (self.label_column,)
-        return (*self.carried, *self.key_columns, *label)
+        return (*self.carried, *label)
 
     def check_labels(self) -> None:
         """Raise an input error if a value that the user names does not occur as a label."""
@@ -314,17 +296,7 @@ class Rows:
 
     def ids(self, chunk: Chunk) -> pa.Array:
         """The id of each row as one text."""
-        return _joined(self.id_parts(chunk))
-
-    def key_texts(self, chunk: Chunk) -> dict[str, pa.Array]:
-        """The keys of the rows of a chunk as text, by name."""
-        file = ""
-        if self.directory:
-            file = self.file_key(os.path.relpath(chunk.file, self.directory))
-        return {
-            name: _joined([file if c == FILE else as_text(chunk, c) for c in columns])
-            for name, columns in self.keys
-        }
+        return joined(self.id_parts(chunk))
 
     def groups(self, chunk: Chunk) -> pa.Array | None:
         """The group of each row as text, or None without a group column."""
@@ -338,13 +310,14 @@ class Rows:
         return groups
 
 
-def _joined(parts: Sequence[pa.Array | str]) -> pa.Array:
+def joined(parts: Sequence[pa.Array]) -> pa.Array:
+    """Columns of text as one, such as the id of several columns."""
     return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, SEPARATOR)
 
 
-def _check_names(columns: Sequence[str], keys: Mapping[str, Sequence[str]]) -> None:
+def _check_names(columns: Sequence[str]) -> None:
     """Raise a usage error if a column to carry through has the name of a column of ours."""
-    if clash := [column for column in columns if column in OWN_COLUMNS or column in keys]:
+    if clash := [column for column in columns if column in OWN_COLUMNS]:
         alone = f" or, if it is an id, name it alone in {option('id_column')}"
         raise UsageError(
             f"column {clash[0]!r} cannot be carried through, as punoise writes one of that name; "

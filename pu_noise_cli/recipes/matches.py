@@ -1,0 +1,140 @@
+"""`matches`: PSMs, peptides and decoys from the matches of one or many runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..errors import UsageError, option
+from ..notices import Notice
+from ..pipeline import ScoreSettings, provenance, set_digests, survey_rows, write_model
+from ..prior.checks import training_rows
+from ..proteomics.columns import MatchColumns, MatchRows, open_matches
+from ..proteomics.experiment import OWN_COLUMNS, Experiment, score_runs, summarize
+from ..proteomics.groups import Grouping
+from ..proteomics.levels import PERCOLATOR_COLUMNS
+from ..proteomics.matches import PSMS
+from ..proteomics.report import MatchesDocument, search_page
+from ..proteomics.training import TrainedOnDecoys, train_on_decoys
+from ..scale.engine import Engine
+from ..score.model import StoredModel, load_model
+from ..score.training import Trained
+from ..tables.files import document, read_bytes
+from ..tables.writing import (
+    OUTPUTS,
+    PROVENANCE,
+    check_distinct,
+    check_target,
+    digests,
+    make_directory,
+    staged,
+    write_json,
+    write_text,
+)
+
+MAX_MATCHES = 400_000  # to train on: several matches of a spectrum say little more than one
+RUNS = ".punoise-runs"  # in the directory of the results while runs are scored
+
+
+@dataclass(frozen=True)
+class MatchSettings:
+    """All settings of `matches`."""
+
+    runs: Sequence[str]  # files, directories or globs
+    columns: MatchColumns
+    scoring: ScoreSettings
+    model: str | None = None  # MODEL of an earlier experiment, and then none is trained
+    by: str | None = None  # groups of matches
+    options: Mapping[str, Any] = field(default_factory=dict)  # that affect results
+    execution: Mapping[str, Any] = field(default_factory=dict)  # that do not
+
+
+@dataclass(frozen=True, eq=False)
+class MatchResult:
+    """What an experiment found and wrote."""
+
+    experiment: Experiment
+    trained: Trained | None  # none if a model was given
+    document: MatchesDocument  # matches.json
+    files: Sequence[str]
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        return tuple(self.document.warnings)
+
+
+def run_matches(settings: MatchSettings, engine: Engine, out_dir: str) -> MatchResult:
+    """Take all steps from the matches of runs to PSMs, peptides and decoys in `out_dir`."""
+    check_distinct([os.path.join(out_dir, name) for name in OUTPUTS], settings.runs)
+    stored = None if settings.model is None else _load_model(settings.model)
+    matches = _open_matches(settings, stored)
+    grouping = None if settings.by is None else Grouping.from_rows(matches, settings.by)
+    make_directory(out_dir)
+    for name in OUTPUTS:
+        check_target(os.path.join(out_dir, name))
+    shards = os.path.join(out_dir, RUNS)
+    if not engine.resume:
+        shutil.rmtree(shards, ignore_errors=True)
+    make_directory(shards)
+    with staged(out_dir) as stage:
+        folder = str(stage.path)
+        engine.count_rows(matches.rows)
+        if stored is None:
+            learned = train_matches(matches, settings.scoring, engine)
+            trained = learned.trained
+            experiment = score_runs(matches, trained.scorer, engine, shards, grouping)
+            notices = (*trained.notices, *experiment.notices(learned.discriminating))
+            sketch = experiment.levels[PSMS].matches.sketch()
+            write_model(StoredModel(trained.model, sketch), f"{folder}/model.punoise")
+        else:
+            trained = None
+            experiment = score_runs(matches, stored.model, engine, shards, grouping)
+            seen = training_rows(stored.model.count_seen(matches.rows))
+            notices = (*experiment.notices(()), *seen)
+        summary = summarize(experiment, matches.rows, notices)
+        with engine.timed("write"):
+            experiment.write(folder, matches.rows, shards)
+            write_json(f"{folder}/matches.json", document(summary))
+        execution = {**settings.execution, "seconds": engine.seconds}
+        made_from = provenance(matches.rows, trained, settings.options, execution, notices)
+        page = search_page(
+            experiment.levels,
+            runs=summary.runs,
+            groups=summary.groups or (),
+            contributions=() if trained is None else trained.contributions,
+            provenance=made_from,
+        )
+        write_text(f"{folder}/report.html", page.html())
+        made_from.files = digests(stage.path, OUTPUTS)
+        write_json(f"{folder}/{PROVENANCE}", document(made_from))
+        files = stage.commit(obsolete=stage.earlier_files)
+    shutil.rmtree(shards)
+    return MatchResult(experiment, trained, summary, files)
+
+
+def train_matches(matches: MatchRows, scoring: ScoreSettings, engine: Engine) -> TrainedOnDecoys:
+    """Learn to separate decoys from targets."""
+    scoring = replace(scoring, max_train_rows=scoring.max_train_rows or MAX_MATCHES)
+    surveyed = survey_rows(matches.rows, scoring, engine, keep_digests=True)
+    given = surveyed.rows, surveyed.survey, scoring
+    learned = engine.call("train", train_on_decoys, *given, watched=True)
+    set_digests(matches.rows, learned.trained)
+    return learned
+
+
+def _load_model(name: str) -> StoredModel:
+    stored = load_model(name, read_bytes(name))
+    if stored.model.labeled_class != "negative":
+        raise UsageError(f"{name}: was not trained on decoys")
+    return stored
+
+
+def _open_matches(settings: MatchSettings, stored: StoredModel | None) -> MatchRows:
+    features = () if stored is None else [c.name for c in stored.model.encoding.columns]
+    matches = open_matches(settings.runs, settings.columns, features)
+    if clash := sorted({*matches.rows.kept} & {*PERCOLATOR_COLUMNS, *OWN_COLUMNS}):
+        raise UsageError(f"{option('keep_columns')}: psms.tsv has a column {clash[0]!r} already")
+    return matches
