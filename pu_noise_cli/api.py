@@ -60,7 +60,7 @@ Settings = TypeVar("Settings")
 
 # options of `run` that are about its process and its files
 OF_THE_PROCESS = frozenset(
-    ["out_dir", "table_format", "shards", "dask", "resume", "strict", "on_failure"]
+    ["out_dir", "table_format", "shards", "dask", "strict", "on_failure"]
 ) | {"quiet", "verbose"}
 # the values of `set` for the rows of each table
 SETS = {"labeled": ["labeled"], "negatives": ["negative"], "unlabeled": ["unlabeled", "overlap"]}

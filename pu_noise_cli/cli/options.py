@@ -233,8 +233,7 @@ class Options:
         """Who does the work: this process, or the Dask cluster that the user names."""
         from ..scale.engine import open_engine
 
-        dask, resume = self.values.get("dask"), self.values.get("resume", False)
-        return open_engine(dask, self.threads, console, resume)
+        return open_engine(self.values.get("dask"), self.threads, console)
 
     def check(self) -> None:
         """Stop where an option lacks another one that it needs, or meets one that it excludes."""
@@ -248,9 +247,8 @@ class Options:
         if is_sharded(self.out):
             check_sharded_target(self.out, rows)
             return
-        for name in ("dask", "resume"):
-            if getattr(self, name):
-                raise UsageError(f"--{name} needs shards: let the name after --out end in '/'")
+        if self.dask is not None:
+            raise UsageError("--dask needs shards: let the name after --out end in '/'")
         check_table_target(self.out)
 
     def check_files(self) -> None:

@@ -329,10 +329,6 @@ def _table_rows(
 # ---- EVIDENCE
 
 
-def _discard(batch: pa.RecordBatch) -> None:
-    """In place of writing a shard that is there already."""
-
-
 @dataclass
 class EvidenceRows:
     """How many rows have each level, and which of them have the thresholds of OTHER."""
@@ -382,10 +378,6 @@ class WriteEvidence:
         """The columns to read of each row."""
         return [self.score_column, *self.further_points]
 
-    def digest(self, rows: Rows) -> str:
-        """Everything that the evidence of a row depends on but its values."""
-        return json.dumps([repr(self), rows.id_columns, rows.kept])
-
     def evidence(self, chunk: Chunk) -> tuple[FloatArray, dict[str, pa.Array]]:
         """The scores of a chunk's rows, and their columns of EVIDENCE after the score."""
         columns = tuple(Column(name, "number") for name in self.columns)
@@ -413,8 +405,7 @@ class WriteEvidence:
             raise UsageError(f"column {clash[0]!r} cannot be kept: EVIDENCE has one of that name")
         kinds = {"level": pa.string(), "points": pa.int64(), TOTAL: pa.float64()}
         schema = scores_schema(rows, False, [pa.field(name, kinds[name]) for name in added])
-        writer = contextlib.nullcontext(_discard) if job.is_done else job_writer(job, schema)
-        with writer as write:
+        with job_writer(job, schema) as write:
             for chunk in rows.chunks([*self.columns, *rows.carried]):
                 scores, arrays = self.evidence(chunk)
                 write(scores_batch(rows, chunk, scores, schema, arrays.values()))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -186,14 +184,6 @@ class Groups:
             f"of the other groups, whatever their alpha: {names}{more}"
         )
         return (Notice("groups-not-typical", message),)
-
-    def digest(self) -> str:
-        """A digest of everything that posteriors depend on."""
-        digest = hashlib.sha256(json.dumps((self.by, *self.names)).encode())
-        digest.update(np.ascontiguousarray(self.rows).tobytes())
-        for name in ESTIMATED:
-            digest.update(np.ascontiguousarray(getattr(self.shares, name)).tobytes())
-        return digest.hexdigest()
 
     @property
     def order(self) -> list[int]:
@@ -429,16 +419,6 @@ class WriteGroupPosteriors(WritePosteriors):
     """The step that writes POSTERIOR, each row by its own group."""
 
     by_group: GroupPosteriors
-
-    def digest(self, rows: Rows) -> str:
-        by_group = self.by_group
-        parts = (super().digest(rows), by_group.groups.digest(), by_group.fdr)
-        digest = hashlib.sha256(":".join(map(str, parts)).encode())
-        bounds = by_group.bounds
-        arrays = () if bounds is None else (*bounds.lr, *bounds.posterior)
-        for array in (*arrays, *(() if by_group.levels is None else (by_group.levels.lr,))):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
 
     def arrays(self, names: Sequence[str], chunk: Chunk, scores: FloatArray) -> list[pa.Array]:
         columns, rows = self._columns(chunk, scores), np.arange(len(scores))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -110,25 +108,12 @@ class WritePosteriors:
     # columns of candidates that POSTERIOR does not have, by cell
     beside: Columns = field(default_factory=dict, kw_only=True)
 
-    def digest(self, rows: Rows) -> str:
-        """A digest of everything that a posterior depends on but the values of the rows."""
-        names = [rows.label_column, self.sketch.level, *self.columns]
-        digest = hashlib.sha256(json.dumps(names).encode())
-        for array in (self.sketch.edges, *self.columns.values()):
-            digest.update(f"{array.dtype}:".encode() + np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
-
     def __call__(self, job: Job, done: RowsDone, threads: int) -> PosteriorRows:
         rows, with_set = job.part, job.part.label_column is not None
         counts = self.no_rows(rows)
         names = [name for name in self.columns if with_set or name not in LABELED_ONLY]
         schema = scores_schema(rows, with_set, self.fields(names))
         read = score_chunks(rows, rows.carried)
-        if job.is_done:
-            for chunk, scores in read:
-                self.count(counts, rows, chunk, scores)
-                done(len(scores))
-            return counts
         with job_writer(job, schema) as write:
             for chunk, scores in read:
                 arrays = self.arrays(names, chunk, scores)

@@ -7,9 +7,7 @@ hashes stay in memory, some 30 bytes for each spectrum.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -19,13 +17,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from .. import __version__
 from ..errors import InputError
 from ..notices import Notice
 from ..numerics import FloatArray, IntArray
 from ..scale.engine import Engine, Job, RowsDone, ahead
 from ..score.model import HonestScorer, ScoreModel
-from ..score.scores import WriteScores
 from ..tables.rows import Chunk, Rows, as_text
 from ..tables.writing import table_writer
 from .columns import SPECTRUM, MatchRows
@@ -101,17 +97,8 @@ class WriteRuns:
     matches: MatchRows
     grouping: Grouping | None = None
 
-    def digest(self, rows: Rows) -> str:
-        """A digest of everything that a shard depends on but the values of the rows."""
-        by = None if self.grouping is None else (self.grouping.by, self.grouping.columns)
-        roles = by, self.matches.rows.kept, self.matches.keys
-        text = json.dumps([__version__, WriteScores(self.scorer).digest(rows), roles])
-        return hashlib.sha256(text.encode()).hexdigest()
-
     def __call__(self, job: Job, done: RowsDone, threads: int) -> tuple[Run, ...]:
         assert job.out is not None
-        if job.is_done:
-            return (_stored_run(job.out),)
         rows = job.part
         if isinstance(self.scorer, HonestScorer):
             scored = self.scorer.score_all(rows, threads)
@@ -126,8 +113,7 @@ class WriteRuns:
             best.add(chunk, scores)
             done(len(scores))
         table = best.table()
-        schema = table.schema.with_metadata({"rows": str(best.rows)})
-        with table_writer(job.out, schema, ("id", "score"), job.key) as write:
+        with table_writer(job.out, table.schema, ("id", "score")) as write:
             for batch in table.to_batches():
                 write(batch)
         return (_run(table, best.rows),)
@@ -196,13 +182,6 @@ def _run(table: pa.Table, rows: int) -> Run:
     coded = table["group"].combine_chunks().dictionary_encode()
     codes = np.asarray(coded.indices).astype(np.int64)
     return Run(_matches(table), codes, tuple(coded.dictionary.to_pylist()), rows)
-
-
-def _stored_run(path: str) -> Run:
-    import pyarrow.parquet as pq
-
-    table = pq.read_table(path)
-    return _run(table, int(table.schema.metadata[b"rows"]))
 
 
 # ---- The experiment

@@ -76,8 +76,7 @@ def run_matches(settings: MatchSettings, engine: Engine, out_dir: str) -> MatchR
     for name in OUTPUTS:
         check_target(os.path.join(out_dir, name))
     shards = os.path.join(out_dir, RUNS)
-    if not engine.resume:
-        shutil.rmtree(shards, ignore_errors=True)
+    shutil.rmtree(shards, ignore_errors=True)
     make_directory(shards)
     with staged(out_dir) as stage:
         folder = str(stage.path)

@@ -1,15 +1,13 @@
 """Who does the work on a table: this process or a Dask cluster, into one file or into shards.
 
-Results are the same bytes for any number of threads, shards and workers. A shard takes its name
-when it is complete and carries a key of everything that it was made from, so interrupted work can
-be resumed by any process: a shard with the right key is not made again.
+Results are the same bytes for any number of threads, shards and workers. A step on a shard depends
+on nothing but its rows, so it can be done again anywhere.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
 import time
 from collections import Counter, deque
@@ -17,15 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from .. import __version__
 from ..errors import InputError, MachineError, UsageError, option
-from ..tables.files import Count, document, read_json
-from ..tables.reading import MANIFEST, parquet_key
+from ..tables.files import document, read_json
+from ..tables.reading import MANIFEST, Manifest, ShardEntry
 from ..tables.rows import SETS, Rows
 from ..tables.writing import make_directory, remove_temporaries, write_json
 
@@ -102,45 +100,13 @@ def in_threads(
 # ---- Shards
 
 
-class ShardEntry(msgspec.Struct):
-    """A shard in a manifest."""
-
-    file: str
-    source: str  # the file that it was made from
-    rows: Count | None
-    key: str | None  # a digest of everything that it was made from
-
-
-class Manifest(msgspec.Struct, kw_only=True):
-    """_manifest.json: all shards of a directory, which is complete."""
-
-    schema: Literal["punoise.manifest/1"] = "punoise.manifest/1"
-    punoise_version: str = __version__
-    rows: Count
-    shards: list[ShardEntry]
-
-
 @dataclass(frozen=True)
 class Job:
     """Rows to work on, and the table to write, if any."""
 
     part: Rows
     out: str | None = None
-    made_by: str | None = None  # of a shard: a digest of everything it is made from but the rows
-    resume: bool = False  # keep the shard if it is there already
-    key: str | None = None  # of a shard: a digest of everything it is made from
-    is_done: bool = False  # the shard is there already, with this key
-
-
-def _with_key(job: Job) -> Job:
-    """The job with its key, for which the source of the shard is read where the work is done."""
-    if job.made_by is None or job.out is None:
-        return job
-    table = next(table for table in job.part.tables if table.shards)
-    contents = ":".join(shard.sha256() for shard in table.shards)
-    text = f"{job.made_by}:{table.first_row}:{contents}"
-    key = hashlib.sha256(text.encode()).hexdigest()
-    return replace(job, key=key, is_done=job.resume and parquet_key(job.out) == key)
+    is_shard: bool = False  # the table is one of several
 
 
 def is_sharded(out: str) -> bool:
@@ -200,17 +166,22 @@ def _shard_names(rows: Rows) -> list[str]:
     return names
 
 
-def _write_manifest(out: str, jobs: Sequence[Job]) -> None:
-    """State that all shards are there."""
+def _shard_jobs(parts: Sequence[Rows], names: Sequence[str], out: str) -> list[Job]:
+    folder = os.path.abspath(out)
+    return [
+        Job(part, os.path.join(folder, name), is_shard=True)
+        for part, name in zip(parts, names, strict=True)
+    ]
+
+
+def _manifest(jobs: Sequence[Job]) -> Manifest:
     shards = []
     for job in jobs:
         assert job.out is not None
         (source,) = (shard for table in job.part.tables for shard in table.shards)
         names = os.path.basename(job.out), os.path.basename(source.name)
-        shards.append(ShardEntry(*names, job.part.num_rows, parquet_key(job.out)))
-    remove_temporaries(out, [shard.file for shard in shards])
-    manifest = Manifest(rows=sum(shard.rows or 0 for shard in shards), shards=shards)
-    write_json(os.path.join(out, MANIFEST), document(manifest))
+        shards.append(ShardEntry(*names, job.part.num_rows))
+    return Manifest(rows=sum(shard.rows or 0 for shard in shards), shards=shards)
 
 
 # ---- Workers
@@ -244,13 +215,6 @@ class CountRows:
         return sum(results, Counter())
 
 
-class WritingStep(Step[Result], Protocol[Result]):
-    """A step that writes a table."""
-
-    def digest(self, rows: Rows) -> str:
-        """A digest of everything that the table depends on but the values of the rows."""
-
-
 class Progress(Protocol):
     """Shows how far the work is."""
 
@@ -282,7 +246,7 @@ class NullProgress:
 def _reduce_here(step: Step[Result], jobs: Sequence[Job], done: RowsDone, threads: int) -> Result:
     results: list[Result] = []
     for job in jobs:
-        results.append(step(_with_key(job), done, threads))
+        results.append(step(job, done, threads))
         if len(results) == FAN_IN:  # do not keep the results of thousands of shards
             results = [step.merge(results)]
     return step.merge(results)
@@ -332,7 +296,7 @@ def _identity(value: Result) -> Result:
 
 
 def _run_step(step: Step[Result], job: Job) -> Result:
-    return step(_with_key(job), lambda rows: None, 1)
+    return step(job, lambda rows: None, 1)
 
 
 def _on_worker(version: str, function: Callable[..., Result], *args: Any) -> Result:
@@ -358,7 +322,6 @@ class Engine:
     threads: int = 1  # of this process
     client: Any = None  # of the cluster
     progress: Progress = field(default_factory=NullProgress)
-    resume: bool = False  # keep shards that are there already
     seconds: dict[str, float] = field(default_factory=dict)  # by stage
 
     def call(
@@ -396,39 +359,27 @@ class Engine:
             merged = _reduce_on_cluster(self.client, step, jobs, done)
             return _result(merged) if fetch else merged
 
-    def write(self, step: WritingStep[Result], rows: Rows, label: str, out: str) -> Result:
+    def write(self, step: Step[Result], rows: Rows, label: str, out: str) -> Result:
         """The merged results of a step that writes a table, or a directory of shards."""
         result: Result
         if not is_sharded(out):
             result = self._reduce(step, [Job(rows, out)], rows, label)
             return result
-        jobs = self._shard_jobs(step, rows, rows.parts(), _shard_names(rows), out)
-        Path(out, MANIFEST).unlink(missing_ok=True)  # incomplete from now on
+        jobs = _shard_jobs(rows.parts(), _shard_names(rows), out)
+        name, manifest = os.path.join(out, MANIFEST), _manifest(jobs)
+        write_json(name, document(msgspec.structs.replace(manifest, complete=False)))
         result = self._reduce(step, jobs, rows, label)
-        _write_manifest(out, jobs)
+        remove_temporaries(out, [shard.file for shard in manifest.shards])
+        write_json(name, document(manifest))
         return result
 
     def write_parts(
-        self, step: WritingStep[Result], rows: Rows, parts: Mapping[str, Rows], label: str, out: str
+        self, step: Step[Result], rows: Rows, parts: Mapping[str, Rows], label: str, out: str
     ) -> Result:
         """The merged results of a step over parts of the rows; each writes a file of its name."""
-        jobs = self._shard_jobs(step, rows, [*parts.values()], [*parts], out)
+        jobs = _shard_jobs([*parts.values()], [*parts], out)
         result: Result = self._reduce(step, jobs, rows, label)
         return result
-
-    def _shard_jobs(
-        self,
-        step: WritingStep[Any],
-        rows: Rows,
-        parts: Sequence[Rows],
-        names: Sequence[str],
-        out: str,
-    ) -> list[Job]:
-        digest, folder = step.digest(rows), os.path.abspath(out)
-        return [
-            Job(part, os.path.join(folder, name), digest, self.resume)
-            for part, name in zip(parts, names, strict=True)
-        ]
 
     def count_rows(self, rows: Rows) -> None:
         """Count the rows of files that do not state them, if a cluster is to share the work."""
@@ -449,12 +400,10 @@ class Engine:
 
 
 @contextlib.contextmanager
-def open_engine(
-    dask: str | None, threads: int, progress: Progress, resume: bool = False
-) -> Iterator[Engine]:
+def open_engine(dask: str | None, threads: int, progress: Progress) -> Iterator[Engine]:
     """This process, or the cluster whose scheduler has an address or wrote a file."""
     if dask is None:
-        yield Engine(threads, None, progress, resume)
+        yield Engine(threads, None, progress)
         return
     try:
         from distributed import Client
@@ -470,4 +419,4 @@ def open_engine(
             f"{option('dask')} {dask}: no scheduler answers there ({error})"
         ) from error
     with client:
-        yield Engine(threads, client, progress, resume)
+        yield Engine(threads, client, progress)

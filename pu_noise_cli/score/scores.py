@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import io
 import itertools
 import json
 import os
@@ -23,7 +21,7 @@ from ..tables.columns import Column, Encoding
 from ..tables.reading import Table, open_table, parquet_metadata
 from ..tables.rows import OWN_COLUMNS, SET_NAMES, SETS, Chunk, LabeledClass, Rows, as_text
 from ..tables.writing import WriteBatch, table_writer
-from .model import HonestScorer, ScoreModel, StoredModel, save_model
+from .model import HonestScorer, ScoreModel
 from .sketch import Sketch, SketchBuilder
 
 SET_TEXTS = pa.array(SET_NAMES)
@@ -132,20 +130,8 @@ class WriteScores:
     scorer: HonestScorer | ScoreModel
     notices: tuple[Notice, ...] = ()  # about the columns, kept with the scores
 
-    def digest(self, rows: Rows) -> str:
-        """A digest of everything that a score depends on except the values of the rows."""
-        file = io.BytesIO()
-        if isinstance(self.scorer, HonestScorer):
-            save_model(StoredModel(self.scorer.model, scorer=self.scorer), file)
-        else:
-            save_model(StoredModel(self.scorer), file)
-        roles = [rows.id_columns, rows.label_column, rows.label_values, rows.kept]
-        return hashlib.sha256(file.getvalue() + json.dumps(roles).encode()).hexdigest()
-
     def __call__(self, job: Job, done: RowsDone, threads: int) -> Sketch:
         rows, with_set = job.part, isinstance(self.scorer, HonestScorer)
-        if job.is_done and job.out is not None:
-            return SketchScores()(Job(open_scores(job.out, with_set)), done, threads)
         if isinstance(self.scorer, HonestScorer):
             model, scored = self.scorer.model, self.scorer.score_all(rows, threads)
         else:
@@ -270,7 +256,7 @@ def job_writer(job: Job, schema: pa.Schema) -> Iterator[WriteBatch]:
         yield lambda batch: None
         return
     rows = 0
-    with table_writer(job.out, schema, UNIQUE_COLUMNS, job.key) as write:
+    with table_writer(job.out, schema, UNIQUE_COLUMNS) as write:
 
         def count(batch: pa.RecordBatch) -> None:
             nonlocal rows
@@ -278,5 +264,5 @@ def job_writer(job: Job, schema: pa.Schema) -> Iterator[WriteBatch]:
             write(batch)
 
         yield count
-        if rows == 0 and job.made_by is None:
+        if rows == 0 and not job.is_shard:
             raise InputError(f"{job.part.tables[0].name}: the table has no rows")

@@ -23,13 +23,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError, UsageError, option
+from .. import __version__
+from ..errors import InputError, UsageError
 from ..platforms import Spool
 from .dialect import NAMES, Layout, sniff
 from .files import (
@@ -38,11 +40,13 @@ from .files import (
     DELIMITERS,
     SUFFIXES,
     TEXTS,
+    Count,
     Dialect,
     Format,
     Shard,
     input_errors,
     magic_suffix,
+    read_document,
     usage_errors,
 )
 from .notation import MISSING_TEXTS, PLAIN, Marks, Notation, unclear
@@ -61,8 +65,25 @@ NARROW, CACHED_BYTES = 256, 1 << 20  # columns of tables that are parsed in bloc
 NOT_A_NUMBER = re.compile(r"^In CSV column #([0-9]+): CSV conversion error to double")
 MAX_COMPARED = 1000  # columns
 AHEAD = 2  # batches read while others are worked on
-MANIFEST = "_manifest.json"  # states that all shards of a directory are there
-PARQUET_KEY = "punoise.key"  # of a shard: a digest of everything that it was made from
+MANIFEST = "_manifest.json"
+
+
+class ShardEntry(msgspec.Struct):
+    """A shard in a manifest."""
+
+    file: str
+    source: str  # the file that it was made from
+    rows: Count | None
+
+
+class Manifest(msgspec.Struct, kw_only=True):
+    """_manifest.json: the shards of a directory."""
+
+    schema: Literal["punoise.manifest/1"] = "punoise.manifest/1"
+    punoise_version: str = __version__
+    complete: bool = True  # False while shards take their names
+    rows: Count
+    shards: list[ShardEntry]
 
 
 class Batch(NamedTuple):
@@ -272,13 +293,7 @@ def _shards_in_directory(name: str, kind: str | None) -> tuple[Shard, ...]:
         raise InputError(f"{name}: holds a directory {nested[0]!r}; name the shards by a glob")
     if not entries:
         raise InputError(f"{name}: the directory holds no table")
-    shards = _shards(name, [str(p) for p in entries], kind)
-    if not (path / MANIFEST).exists() and parquet_key(str(entries[0])) is not None:
-        raise InputError(
-            f"{name}: has no {MANIFEST}, so shards are missing or come from several runs; "
-            f"{option('resume')} completes them, and a glob reads them as they are"
-        )
-    return shards
+    return _shards(name, [str(p) for p in entries], kind)
 
 
 def _shards(name: str, files: list[str], kind: str | None) -> tuple[Shard, ...]:
@@ -286,10 +301,28 @@ def _shards(name: str, files: list[str], kind: str | None) -> tuple[Shard, ...]:
         if not os.path.isfile(file):  # reading a pipe could block forever
             raise UsageError(f"{file}: is not a regular file, as the shards of a table must be")
     shards = tuple(_shard_on_disk(file, kind) for file in files)
+    for folder in {os.path.dirname(file) for file in files}:
+        _check_shards(folder)
     kinds = {shard.format.kind for shard in shards}
     if len(kinds) > 1:
         raise InputError(f"{name}: holds shards of several formats ({', '.join(sorted(kinds))})")
     return shards
+
+
+def _check_shards(folder: str) -> None:
+    """Raise an input error if the shards of a directory may come from two commands."""
+    name = os.path.join(folder, MANIFEST)
+    if not os.path.isfile(name):
+        return
+    try:
+        manifest = read_document(name, Manifest)
+    except InputError:  # of another program
+        return
+    if not manifest.complete:
+        raise InputError(
+            f"{folder}: is incomplete, because a command was interrupted or is still writing; run "
+            "the command again"
+        )
 
 
 def _shard_on_disk(name: str, kind: str | None) -> Shard:
@@ -539,20 +572,6 @@ def _check_empty(shard: Shard, column: str, values: pa.Array, first_row: int) ->
 MAX_PACKING, MAX_CHUNK_BYTES = 100, 1 << 28  # of a column chunk; beyond both it is a bomb
 SMALL_FILE = 1 << 26  # bytes; its content may still be large
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
-
-
-def parquet_key(name: str) -> str | None:
-    """The key in a Parquet file, or None if the file is missing, damaged or has no key."""
-    import pyarrow.parquet as pq
-
-    try:
-        metadata = pq.read_metadata(pa.OSFile(os.fsencode(name))).metadata or {}
-    except MemoryError:
-        raise
-    except (OSError, pa.ArrowException):
-        return None
-    value = metadata.get(PARQUET_KEY.encode())
-    return None if value is None else str(value, "ascii", "replace")
 
 
 def parquet_metadata(shard: Shard) -> dict[str, str]:

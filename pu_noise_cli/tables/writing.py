@@ -56,7 +56,7 @@ from .files import (
     split_compression,
     usage_errors,
 )
-from .reading import MANIFEST, PARQUET_KEY, existing_files
+from .reading import MANIFEST, existing_files
 
 TEMPORARY = re.compile(r"(\..*\.)[a-z0-9_]{8}\.tmp", re.DOTALL)
 _UMASK_LOCK = threading.Lock()
@@ -278,20 +278,15 @@ WriteBatch = Callable[[pa.RecordBatch], None]
 
 
 @contextlib.contextmanager
-def table_writer(
-    name: str, schema: pa.Schema, unique: Sequence[str] = (), key: str | None = None
-) -> Iterator[WriteBatch]:
+def table_writer(name: str, schema: pa.Schema, unique: Sequence[str] = ()) -> Iterator[WriteBatch]:
     """A function that appends batches of the schema to a table, written atomically.
 
-    Parquet gets dictionaries for all columns but the `unique` ones, the schema's metadata, and the
-    key.
+    Parquet gets dictionaries for all columns but the `unique` ones, and the schema's metadata.
     """
     form = _target_format(name)
     with write_atomically(name) as file:
         if form.kind == "parquet":
             coded = [column for column in schema.names if column not in unique]
-            if key is not None:
-                schema = schema.with_metadata({**(schema.metadata or {}), PARQUET_KEY: key})
             with _parquet_writer(file, schema, coded) as write:
                 yield write
             return

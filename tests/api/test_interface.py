@@ -26,7 +26,7 @@ from pu_noise_cli.options import definitions
 
 GUIDE = Path(__file__).parents[2] / "docs" / "python.md"
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
-PROCESS = {"out_dir", "table_format", "shards", "dask", "resume", "strict", "on_failure"}
+PROCESS = {"out_dir", "table_format", "shards", "dask", "strict", "on_failure"}
 PROCESS |= {"quiet", "verbose"}
 FAST = {"classifier": "logistic"}
 MYPY_CACHE = Path(__file__).parents[2] / ".mypy_cache" / "callers"

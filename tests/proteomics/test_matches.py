@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -129,48 +126,11 @@ def test_matches_are_the_same_in_any_order_of_files_and_workers(experiment, puno
     said = punoise("matches", *experiment, "--out-dir", tmp_path / "one").err
     assert "filter on the column q-value" in said
     punoise("matches", *experiment[::-1], "--threads", 2, "--out-dir", tmp_path / "two")
-    given = ["matches", experiment[0].parent, "--resume"]
-    punoise(*given, "--out-dir", tmp_path / "three")
+    punoise("matches", experiment[0].parent, "--out-dir", tmp_path / "three")
     first, *others = (outputs(tmp_path / name) for name in ("one", "two", "three"))
     assert others == [first, first]
     assert {"psms.tsv", "peptides.tsv", "decoys.psms.tsv", "decoys.peptides.tsv"} <= first.keys()
-    assert not (tmp_path / "one" / ".punoise-runs").exists()
-
-
-KILLED = """
-import os, sys
-from pu_noise_cli.cli.process import main
-from pu_noise_cli.proteomics import experiment
-
-written = experiment.WriteRuns.__call__
-
-def killed(step, job, done, threads):
-    if job.out.endswith("000001.parquet"):
-        os.kill(os.getpid(), 9)
-    return written(step, job, done, threads)
-
-experiment.WriteRuns.__call__ = killed
-sys.argv[0] = "punoise"
-main()
-"""
-
-
-def test_runs_scored_before_a_kill_are_kept(experiment, tmp_path):
-    def run(*command: object) -> int:
-        return subprocess.run([sys.executable, *map(str, command)], capture_output=True).returncode
-
-    given = ["matches", *experiment, "--out-dir"]
-    assert run("-c", KILLED, *given, tmp_path / "out") == -signal.SIGKILL
-    shards = tmp_path / "out" / ".punoise-runs"
-    assert [path.name for path in shards.iterdir()] == ["000000.parquet"]
-    assert not (tmp_path / "out" / "psms.tsv").exists()
-    kept = (shards / "000000.parquet").stat().st_ino
-    assert run("-c", KILLED, *given, tmp_path / "out", "--resume") == -signal.SIGKILL
-    assert (shards / "000000.parquet").stat().st_ino == kept  # not written again
-    assert run("-m", "pu_noise_cli", *given, tmp_path / "out", "--resume") == 0
-    assert not shards.exists()
-    assert run("-m", "pu_noise_cli", *given, tmp_path / "whole") == 0
-    assert outputs(tmp_path / "out") == outputs(tmp_path / "whole")
+    assert not [path for path in (tmp_path / "one").iterdir() if path.name[0] == "."]
 
 
 def test_matches_name_the_file_and_list_decoys(experiment, punoise, tmp_path):

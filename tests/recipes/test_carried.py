@@ -177,7 +177,7 @@ def test_shards_carry_columns_and_are_made_again_for_others(tables, punoise, tmp
     punoise("transform", *given, *BY_IDS, "--out", tmp_path / "scores.parquet")
     assert pd.read_parquet(out).equals(pd.read_parquet(tmp_path / "scores.parquet"))
     other = ("--id-column", ",".join(IDS), "--keep-columns", "gene", "--drop-columns", "hgvs_p")
-    punoise("transform", *given, *other, "--resume", "--out", out)
+    punoise("transform", *given, *other, "--out", out)
     assert list(pd.read_parquet(out)) == [*IDS, "set", "score", "gene"]
 
 

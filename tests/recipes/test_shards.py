@@ -133,24 +133,6 @@ def test_what_does_not_fit_the_training_tables_is_said(sharded, punoise, frames,
     assert "train" in result.err
 
 
-def test_shards_that_are_there_are_kept_on_resume(sharded, punoise, tmp_path, monkeypatch):
-    out = f"{tmp_path}/scores/"
-    punoise("transform", *sharded, *FAST, "--out", out)
-    before = contents(tmp_path / "scores")
-    stamps = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "scores").glob("*.parquet")}
-    (tmp_path / "scores" / "unlabeled-part2.parquet").unlink()
-    (tmp_path / "scores" / "unlabeled-part3.parquet").write_bytes(b"torn")
-    (tmp_path / "scores" / shards.MANIFEST).unlink()
-    punoise("transform", *sharded, *FAST, "--out", out, "--resume")
-    assert contents(tmp_path / "scores") == before
-    new = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "scores").glob("*.parquet")}
-    made = {name for name in stamps if stamps[name] != new[name]}
-    assert made == {"unlabeled-part2.parquet", "unlabeled-part3.parquet"}
-    # with another seed none of them is the same
-    punoise("transform", *sharded, *FAST, "--out", out, "--resume", "--seed", "1")
-    assert all(v != before[k] for k, v in contents(tmp_path / "scores").items())
-
-
 def test_sharded_run_equals_the_plain_one(sharded, punoise, tmp_path):
     punoise("run", *whole(tmp_path), *FAST, "--out-dir", tmp_path / "plain")
     punoise("run", *sharded, *FAST, "--out-dir", tmp_path / "run", "--shards")
@@ -169,10 +151,8 @@ def test_bad_targets_for_shards(sharded, punoise, tables, tmp_path):
     (tmp_path / "y" / "mine.parquet").write_bytes(b"")
     result = punoise("transform", *sharded, *FAST, "--out", f"{tmp_path}/y/", expect=2)
     assert "holds 'mine.parquet'" in result.err
-    result = punoise(
-        "transform", *sharded, *FAST, "--out", tmp_path / "z.tsv", "--resume", expect=2
-    )
-    assert "end in '/'" in result.err
+    dask = ("--out", tmp_path / "z.tsv", "--dask", "none")
+    assert "shards" in punoise("transform", *sharded, *FAST, *dask, expect=2).err
 
 
 def test_no_input_is_overwritten(sharded, punoise, frames, tmp_path):
@@ -192,49 +172,18 @@ def test_no_input_is_overwritten(sharded, punoise, frames, tmp_path):
     assert "would overwrite" in result.err
 
 
-def test_resume_knows_a_changed_file_of_the_same_size(sharded, punoise, frames, tmp_path):
-    punoise("train", *sharded, *FAST, "--out", tmp_path / "m")
-    source = tmp_path / "t" / "x.parquet"
-    source.parent.mkdir()
-    rows = pd.concat([frames[1]] * 40, ignore_index=True)
-    score = ["score", "--model", tmp_path / "m", "--table", source.parent, "--resume", "--out"]
-    files = []
-    for value in (0.1, 0.2):
-        rows.loc[3, "a"] = value
-        rows.to_parquet(source, compression=None, use_dictionary=False)
-        punoise(*score, f"{tmp_path}/s/")
-        files.append(source.read_bytes())
-    assert len(files[0]) == len(files[1])
-    assert files[0][-(1 << 16) :] == files[1][-(1 << 16) :]  # nor does the footer tell
-    punoise(*score, f"{tmp_path}/new/")
-    assert contents(tmp_path / "s") == contents(tmp_path / "new")
-
-
-def test_resume_knows_other_columns(punoise, frames, tmp_path):
-    rows = pd.concat(frames, ignore_index=True).assign(k=[0, 1] * 275, j=[1, 0] * 275)
-    (tmp_path / "t").mkdir()
-    rows.to_parquet(tmp_path / "t" / "0.parquet")
-    transform = ["transform", "--table", tmp_path / "t", "--score-column", "a", "--resume"]
-    for label, out in (("k", "s"), ("j", "s"), ("j", "new")):
-        punoise(*transform, "--label-column", label, "--out", f"{tmp_path}/{out}/")
-    assert contents(tmp_path / "s") == contents(tmp_path / "new")
-    tables = ["--table", tmp_path / "t", "--label-column", "j", "--score-column", "a"]
-    punoise("transform", *tables, "--out", tmp_path / "x.tsv", "--model-out", tmp_path / "m")
-    posterior = ["posterior", "--scores", tmp_path / "s", "--alpha", "0.2", "--resume", "--out"]
-    punoise(*posterior, f"{tmp_path}/q/")
-    for out in ("q", "new_q"):
-        punoise(*posterior, f"{tmp_path}/{out}/", "--model", tmp_path / "m")
-    assert contents(tmp_path / "q") == contents(tmp_path / "new_q")
-
-
-def test_shards_of_an_unfinished_run_are_not_taken_for_a_table(sharded, punoise, tmp_path):
-    punoise("transform", *sharded, *FAST, "--out", f"{tmp_path}/s/")
-    (tmp_path / "s" / shards.MANIFEST).unlink()
-    result = punoise("estimate-prior", "--scores", tmp_path / "s", expect=3)
-    assert "s: has no _manifest.json" in result.err
-    assert (
-        punoise("estimate-prior", "--scores", f"{tmp_path}/s/*.parquet").prior["n_labeled"] == 150
-    )
+def test_shards_of_an_interrupted_command_are_not_taken_for_a_table(sharded, punoise, tmp_path):
+    transform = ("transform", *sharded, *FAST, "--out", f"{tmp_path}/s/")
+    punoise(*transform)
+    manifest = tmp_path / "s" / shards.MANIFEST
+    stated = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(stated | {"complete": False}))
+    for name in ("s", "s/*.parquet"):
+        assert "incomplete" in punoise("estimate-prior", "--scores", tmp_path / name, expect=3).err
+    punoise(*transform)
+    assert json.loads(manifest.read_text()) == stated
+    manifest.write_text("{}")  # of another program
+    punoise("estimate-prior", "--scores", tmp_path / "s")
     # nor is what an earlier run has left, where this one has failed
     run = ["run", *sharded, *FAST, "--shards", "--out-dir", tmp_path / "r"]
     punoise(*run)
