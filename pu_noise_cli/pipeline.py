@@ -464,129 +464,110 @@ class Wanted:
 
     bounds: bool = False
     fdr: float | None = None  # at which rows are called
-    evidence: str | None = None  # the name or file of a rule
     target_alpha: float | None = None
     by: str | None = None
     groups: str | None = None  # GROUPS, estimated elsewhere
-    lower_is_positive: bool = False
     seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Posteriors:
-    """The posteriors, and everything derived from them."""
+    """What each score says about its row, given alpha and beta."""
 
     calibration: Calibration
-    columns: Columns  # of POSTERIOR, by cell of the sketch
-    step: WritePosteriors  # writes POSTERIOR
+    columns: Columns  # of POSTERIOR
+    beside: Columns  # of candidates, which POSTERIOR does not have
+    notices: tuple[Notice, ...]
+    target_alpha: float | None = None
     bounds: Bounds | None = None
-    thresholds: Thresholds | None = None
     by_group: GroupPosteriors | None = None
-    domain: Domain | None = None
-    levels: Mapping[str, Any] = field(default_factory=dict)  # of the domain
-    notices: tuple[Notice, ...] = ()
-    negated: bool = False  # scores have the opposite sign of the predictor's
+
+    @property
+    def step(self) -> WritePosteriors:
+        """The step that writes POSTERIOR."""
+        calibration = self.calibration
+        return WritePosteriors(
+            calibration.sketch, self.columns, calibration.label_sign, self.beside
+        )
+
+    def cells(self, name: str) -> FloatArray:
+        """A column by cell, of all rows together, shape (cells,)."""
+        column = self.columns[name]
+        assert isinstance(column, CellColumn)
+        return column.values
 
 
 def calibrate_scores(scored: ScoredRows, prior: Prior) -> Calibration:
-    """The calibration of scores, with its warnings; a domain has one of its own."""
+    """What the scores of all rows mean, with a warning if the prior is that of other rows."""
+    if prior.alpha is None:
+        raise EstimationError(f"no posteriors: {prior.reason}")
     sketch, shares, notices = shares_for(prior, scored.sketch)
-    if scored.domain is None:
-        calibration = calibrate(sketch, shares)
-    else:
-        calibration = scored.domain.calibrate(prior, sketch, shares)
+    calibration = calibrate(sketch, shares)
     return replace(calibration, notices=(*notices, *calibration.notices))
 
 
-def posteriors(
-    scored: ScoredRows,
-    prior: Prior,
-    wanted: Wanted,
-    engine: Engine,
-    bounded: bool = False,
-    estimation: PriorSettings | None = None,
-) -> Posteriors:
-    """What the scores say about rows, given alpha and beta.
+def in_population(prior: Prior, target_alpha: float | None) -> tuple[Prior, float | None]:
+    """The prior of the rows a score is calibrated by, and alpha of the population that is meant.
 
-    Parameters
-    ----------
-    bounded
-        Compute bounds in any case.
-    estimation
-        How the prior was estimated; those of a domain's levels are estimated the same way.
+    A prior of new rows is of another population with the same classes.
     """
-    if prior.alpha is None:
-        raise EstimationError(f"no posteriors: {prior.reason}")
-    if prior.shifted_from is not None:  # the same classes, in another population
-        if wanted.target_alpha is None:
-            wanted = replace(wanted, target_alpha=prior.alpha)
-        prior = prior.shifted_from
-    calibration = calibrate_scores(scored, prior)
-    sketch, sign, notices = calibration.sketch, calibration.label_sign, calibration.notices
-    limits = thresholds = by_group = graded = None
-    further, by_score = Columns(), dict[str, LevelRanges]()
-    levels: Mapping[str, Any] = {}
-    negated = wanted.lower_is_positive or scored.negated
-    if bounded or wanted.bounds or wanted.evidence is not None:
-        clusters = None
-        if (clustered := _clustered_rows(scored, wanted)) is not None:
-            clusters = engine.gather(GatherGroups(scored.scorer), clustered, "groups")
-            notices = (*notices, *clusters.notices)
-        limits = bounds(calibration, wanted.seed, scored.widening if clusters is None else clusters)
-        if wanted.evidence is not None:
-            graded = Grading.read(wanted.evidence, wanted.target_alpha)
-            thresholds = Thresholds.from_calibration(calibration, limits, graded, negated)
-            notices, limits = (*notices, *thresholds.notices), thresholds.bounds
-            further["evidence"] = strengths(thresholds.graded, *limits.lr)
-            by_score["evidence"] = thresholds.ranges(names=True, negated=negated)
-    columns = posterior_columns(
-        calibration,
-        bounds=limits if wanted.bounds else None,
-        target_alpha=wanted.target_alpha,
-        fdr=wanted.fdr,
-        further=further,
-    )
-    beside = {} if limits is None else bound_columns(limits, wanted.target_alpha)
-    if (domain := scored.domain) is not None:
-        settings = None
-        if estimation is not None and estimation.alpha is None:
-            _, settings = _method_settings(estimation, domain, sketch.labeled_class)
-        levels = domain.levels(scored.best, calibration, prior, settings)
-        step = domain.step(calibration, columns, levels, beside)
-    elif wanted.by is not None:
-        groups = estimate_groups(scored, calibration, wanted.by, engine, wanted.groups)
-        notices = (*notices, *groups.notices)
-        alpha = calibration.shares.alpha
-        reached = None if graded is None else graded.group_levels(alpha, groups.priors(alpha))
-        by_group = GroupPosteriors(
-            groups, calibration, limits, reached, wanted.fdr, wanted.target_alpha
-        )
-        step = WriteGroupPosteriors(sketch, columns, sign, by_group, beside=beside)
-    else:
-        step = WritePosteriors(sketch, columns, sign, by_score=by_score, beside=beside)
-    return Posteriors(
-        calibration,
-        columns,
-        step,
-        limits,
-        thresholds,
-        by_group,
-        domain,
-        levels,
-        notices,
-        negated,
-    )
+    if prior.shifted_from is None:
+        return prior, target_alpha
+    return prior.shifted_from, prior.alpha if target_alpha is None else target_alpha
 
 
-def _clustered_rows(scored: ScoredRows, wanted: Wanted) -> Rows | None:
-    """The rows, if their group column names similar rows and bounds must allow for that.
+def bound(
+    calibration: Calibration, scored: ScoredRows, engine: Engine, seed: int, of_groups: bool
+) -> Bounds:
+    """Bounds on the likelihood ratio; of groups, they allow for rows of a group being similar.
 
-    Without evidence, a learned score needs no such bounds: training kept groups apart.
+    A learned score needs no such bounds for posteriors: training kept groups apart.
     """
     rows = scored.rows
-    if rows is None or rows.group_column is None or scored.domain is not None:
-        return None
-    return rows if wanted.evidence is not None or not scored.learned else None
+    if of_groups and rows is not None and rows.group_column is not None:
+        copies = engine.gather(GatherGroups(scored.scorer), rows, "groups")
+        return replace(bounds(calibration, seed, copies), notices=copies.notices)
+    return bounds(calibration, seed, scored.widening)
+
+
+def interpret(
+    calibration: Calibration, wanted: Wanted, bounds: Bounds | None = None
+) -> Posteriors:
+    """The columns of POSTERIOR, and those of candidates; bounds are in POSTERIOR if wanted."""
+    columns = posterior_columns(
+        calibration,
+        bounds=bounds if wanted.bounds else None,
+        target_alpha=wanted.target_alpha,
+        fdr=wanted.fdr,
+    )
+    beside = {} if bounds is None else bound_columns(bounds, wanted.target_alpha)
+    return Posteriors(
+        calibration,
+        {name: CellColumn(values) for name, values in columns.items()},
+        {name: CellColumn(values) for name, values in beside.items()},
+        (*calibration.notices, *(() if bounds is None else bounds.notices)),
+        wanted.target_alpha,
+        bounds,
+    )
+
+
+def by_group(
+    posteriors: Posteriors, scored: ScoredRows, wanted: Wanted, engine: Engine
+) -> Posteriors:
+    """The same with the columns of rows by their own groups."""
+    assert wanted.by is not None
+    calibration = posteriors.calibration
+    groups = estimate_groups(scored, calibration, wanted.by, engine, wanted.groups)
+    of_groups = GroupPosteriors(
+        groups, calibration, posteriors.bounds, wanted.fdr, wanted.target_alpha
+    )
+    return replace(
+        posteriors,
+        columns=of_groups.columns(posteriors.columns),
+        beside=of_groups.columns(posteriors.beside),
+        notices=(*posteriors.notices, *groups.notices),
+        by_group=of_groups,
+    )
 
 
 def estimate_groups(

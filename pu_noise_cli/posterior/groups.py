@@ -35,7 +35,8 @@ from ..tables.rows import (
 from ..tables.writing import write_table
 from .calibration import Bounds, Calibration, scored_chunks, shift_prior
 from .pooling import Bins, PooledShares, pool
-from .table import TARGET_ALPHA, PosteriorRows, WritePosteriors, known_rows, take_known
+from .columns import Columns, ScoredChunk, take_known
+from .table import CALL, TARGET_ALPHA
 
 OTHER = "(other)"  # the rows without a group
 MAX_GROUPS = 32_768  # the counts of a group take 1.5 KB
@@ -43,7 +44,6 @@ COUNTED = {"n_labeled": LABELED, "n_unlabeled": UNLABELED, "n_negatives": NEGATI
 FRACTIONS = ("alpha", "alpha_low", "alpha_high")
 ESTIMATED = (*FRACTIONS, "log_odds", "log_odds_error", "shift", "shrinkage", "p_typical")
 BOUNDS = ("posterior_low", "posterior_high")
-CALLED = "call"  # among the counts of rows: those called at the wanted fdr
 ONE_SIDED = 1.645  # standard errors to a one-sided 95% bound
 MAX_FALSE = 0.05  # the fraction of typical groups, at most, among groups called atypical
 MAX_NAMED = 10  # groups in a message
@@ -293,24 +293,12 @@ def estimate_groups(
 
 
 @dataclass(frozen=True, eq=False)
-class GroupLevels:
-    """Levels of evidence by group, the strongest of each side first."""
-
-    names: tuple[str, ...]  # (1 + levels,): the first is that of no evidence
-    codes: tuple[str, ...]  # (levels,)
-    against: BoolArray  # (levels,): whether evidence is against being positive
-    overall_lr: FloatArray  # (levels,): the likelihood ratios needed at the α of all rows ...
-    lr: FloatArray  # (groups, levels): ... and of each group; NaN where the rule has no such level
-
-
-@dataclass(frozen=True, eq=False)
 class GroupPosteriors:
     """The meaning of a score in each group: that in the whole, with other log-odds and shifted."""
 
     groups: Groups
     calibration: Calibration
     bounds: Bounds | None = None
-    levels: GroupLevels | None = None  # of evidence; requires bounds
     fdr: float | None = None  # at which rows are called
     target_alpha: float | None = None  # of all groups, in place of their own
     bins: Bins = field(init=False)
@@ -318,8 +306,14 @@ class GroupPosteriors:
     def __post_init__(self) -> None:
         self.__dict__.update(bins=Bins.from_calibration(self.calibration))
 
-    def columns(self, places: IntArray, cells: IntArray) -> dict[str, NDArray[Any]]:
-        """Columns of POSTERIOR for rows with the indices of their groups and cells, all (n,)."""
+    def columns(self, columns: Columns) -> Columns:
+        """Columns of POSTERIOR, each by the row's own group."""
+        return {name: GroupColumn(self, name, column.type) for name, column in columns.items()}
+
+    def of_rows(self, rows: ScoredChunk) -> dict[str, NDArray[Any]]:
+        """The values of all columns, each of shape (n,)."""
+        names = group_names(rows.chunk, self.groups.by)
+        places, cells = self.groups.places(names), rows.cells
         shares, whole, target = self.groups.shares, self.calibration, self.target_alpha
         own, log_odds = self.bins.moved(cells, -shares.shift[places]), shares.log_odds[places]
         error, posterior, rate = shares.log_odds_error[places], whole.posterior, whole.fdr
@@ -333,7 +327,7 @@ class GroupPosteriors:
             "lr": whole.lr[own],
             "fdr": fdr,
             "posterior_labeled": whole.posterior_labeled[own],
-            CALLED: fdr <= (self.fdr or 0.0),
+            CALL: fdr <= (self.fdr or 0.0),
         }
         if target is not None:
             columns[TARGET_ALPHA] = np.full(len(cells), target)
@@ -343,70 +337,6 @@ class GroupPosteriors:
                 columns[name] = move_odds(bound[own], log_odds + side * further)
         return columns
 
-    def evidence(self, places: IntArray, scores: FloatArray) -> IntArray:
-        """The strongest level of rows by group and score, both (n,), counted from 1."""
-        strongest, levels = np.zeros(len(places), np.int64), self.levels
-        if levels is None:
-            return strongest
-        for i in reversed(range(len(levels.codes))):
-            begins = self.begins[places, i]
-            strongest[scores <= begins if levels.against[i] else scores >= begins] = i + 1
-        return strongest
-
-    def write(self, out: str, lower_is_positive: bool) -> None:
-        """Write GROUPS, with the score at which each level of evidence begins."""
-        self.groups.write(out, self.thresholds(lower_is_positive))
-
-    def thresholds(self, lower_is_positive: bool) -> dict[str, FloatArray]:
-        """For each level the score at which it begins in each group; NaN if it is not reached.
-
-        On the predictor's own scale; the levels with the highest likelihood ratio come first.
-        """
-        levels, sign = self.levels, -1.0 if lower_is_positive else 1.0
-        if levels is None:
-            return {}
-        ranked = np.argsort(-levels.overall_lr, kind="stable")
-        return {levels.codes[i]: sign * self.begins[:, i] + 0.0 for i in ranked}  # no -0
-
-    @cached_property
-    def begins(self) -> FloatArray:
-        """The first score of each level in each group, shape (groups, levels); NaN if none.
-
-        A group without a known row of a class has evidence for that class only where all rows do.
-        """
-        assert self.levels is not None
-        shared, against = self._begins(0.0, self.levels.overall_lr), self.levels.against
-        begins = np.array(list(map(self._begins, self.groups.shares.shift, self.levels.lr)))
-        positives, negatives = self._lacking
-        stricter = np.where(against, np.minimum(begins, shared), np.maximum(begins, shared))
-        lacking = np.where(against, negatives[:, None], positives[:, None])
-        return np.where(lacking, stricter, begins)
-
-    def _begins(self, shift: float, lr: FloatArray) -> FloatArray:
-        """The first score of each level at a shift; levels need these ratios, shape (levels,)."""
-        assert self.levels is not None
-        assert self.bounds is not None
-        (low, high), ends = self.bounds.lr, self.calibration.sketch.spans()
-        begins, cells = np.full(len(lr), np.nan), np.arange(len(low))
-        own = self.bins.moved(cells, np.full(len(cells), -shift))
-        least, greatest = low[own], high[own]
-        for i, against in enumerate(self.levels.against):
-            reached = np.flatnonzero(greatest <= lr[i] if against else least >= lr[i])
-            if len(reached):
-                begins[i] = ends[int(against)][reached[-1 if against else 0]]
-        return begins
-
-    @property
-    def _lacking(self) -> tuple[BoolArray, BoolArray]:
-        """Whether groups lack known positives and known negatives that others have; (groups,)."""
-        labeled, negatives = (self.groups.rows[:, code] for code in (LABELED, NEGATIVE))
-        known = (labeled, negatives)
-        if self.calibration.sketch.labeled_class == "negative":
-            known = (np.zeros_like(labeled), labeled)
-        positives, negatives = ((rows == 0) & rows.any() for rows in known)
-        return positives, negatives
-
-
 def _further(p: FloatArray, bound: FloatArray, error: FloatArray) -> FloatArray:
     """How much farther from p an independent error moves a bound, in log-odds, shape (n,)."""
     with np.errstate(invalid="ignore"):
@@ -415,41 +345,13 @@ def _further(p: FloatArray, bound: FloatArray, error: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class WriteGroupPosteriors(WritePosteriors):
-    """The step that writes POSTERIOR, each row by its own group."""
+class GroupColumn:
+    """A column by group and cell."""
 
-    by_group: GroupPosteriors
+    posteriors: GroupPosteriors
+    name: str
+    type: pa.DataType
 
-    def arrays(self, names: Sequence[str], chunk: Chunk, scores: FloatArray) -> list[pa.Array]:
-        columns, rows = self._columns(chunk, scores), np.arange(len(scores))
-        arrays, levels = [], self.by_group.levels
-        for name in names:
-            values, places = columns[name], rows
-            if name == "evidence" and levels is not None:
-                values, places = np.array(levels.names), columns[name]
-            arrays.append(take_known(values, places, known_rows(name, chunk, scores)))
-        return arrays
-
-    def count(
-        self,
-        counts: PosteriorRows,
-        rows: Rows,
-        chunk: Chunk,
-        scores: FloatArray,
-        known: Mapping[str, pa.Array] | None = None,
-    ) -> None:
-        super().count(counts, rows, chunk, scores, known)
-        levels = self.by_group.levels
-        if self.by_group.fdr is None and levels is None:
-            return
-        columns, counted = self._columns(chunk, scores), chunk.unlabeled & ~np.isnan(scores)
-        counts.reached[CALLED] += int(columns[CALLED][counted].sum())
-        if levels is not None:
-            reached = np.bincount(columns["evidence"][counted])
-            counts.reached.update({levels.names[i]: int(n) for i, n in enumerate(reached)})
-
-    def _columns(self, chunk: Chunk, scores: FloatArray) -> dict[str, NDArray[Any]]:
-        groups = self.by_group.groups
-        places = groups.places(group_names(chunk, groups.by))
-        columns = self.by_group.columns(places, self.sketch.cell_index(scores))
-        return columns | {"evidence": self.by_group.evidence(places, scores)}
+    def array(self, rows: ScoredChunk, known: BoolArray | None) -> pa.Array:
+        values = rows.shared(self.posteriors, lambda: self.posteriors.of_rows(rows))[self.name]
+        return take_known(values, np.arange(len(rows.scores)), known)

@@ -141,7 +141,7 @@ def search_page(
     accepted = ", ".join(f"{count(row.accepted[values['at']])} {row.name}" for row in rows[:2])
     names = ", ".join(shortened(name, 40) for name in header["names"])
     title = f"{names}{': ' if names else ''}{accepted} at 1% FDR, punoise report"
-    return Page("search.html", title, charts, values)
+    return Page("proteomics/search.html", title, charts, values)
 
 
 def _level_row(name: str, level: Confidence) -> LevelRow:
@@ -195,7 +195,7 @@ def _q_value_curve(levels: Mapping[str, Confidence]) -> Chart:
     )
     return Chart(
         "q-values",
-        "q_values",
+        "proteomics/q_values",
         "Accepted targets by q-value",
         f"How many targets are accepted up to each q-value; up to 0.01: {counts}.",
         rows,
@@ -224,7 +224,7 @@ def _histogram(psms: Confidence) -> Chart:
         said = f"targets are accepted at 1% FDR from a score of {lowest:.4g} up"
     return Chart(
         "targets-decoys",
-        "targets_decoys",
+        "proteomics/targets_decoys",
         "Scores of targets and decoys",
         f"Histogram of the scores of the best match of each spectrum, {int((~decoy).sum()):,} "
         f"targets and {int(decoy.sum()):,} decoys; {said}.",

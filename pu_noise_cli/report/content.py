@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..evidence.thresholds import Thresholds
 from ..notices import Kind, Notice, kinds
 from ..numerics import FloatArray
 from ..posterior.calibration import Calibration, corrected_auc
@@ -34,7 +33,7 @@ from ..tables.rows import SETS
 from ..tables.writing import InputFile, Provenance
 from . import figures
 from .figures import WORDS, ScoreAxis, curve_cells
-from .page import MAX_LISTED, Chart, Page, Proportion, base_name, shortened
+from .page import MAX_LISTED, Chart, Page, Proportion, Section, base_name, shortened
 
 POSTERIOR_LEVELS = (0.5, 0.9, 0.99)
 FDR_LEVELS = (0.01, 0.05, 0.1, 0.2)
@@ -48,8 +47,6 @@ HEADINGS = {
     "posterior_low": "lower bound",
     "posterior_high": "upper bound",
     "fdr": "FDR",
-    "pep": "PEP",
-    "q_value": "q-value",
     "posterior_labeled": "probability of being positive",
 }
 
@@ -120,7 +117,7 @@ def sample_page(
     contributions: Sequence[Contribution] = (),
     provenance: Provenance | None = None,
     sources: Iterable[InputFile] = (),
-    thresholds: Thresholds | None = None,
+    sections: Sequence[Section] = (),
     groups: Groups | None = None,
     steps: Sequence[str] = (),
 ) -> Page:
@@ -137,6 +134,8 @@ def sample_page(
         Candidates, and labels to check.
     sources
         The files that the report itself is made from.
+    sections
+        What a domain adds.
     steps
         What would narrow the interval of α.
     """
@@ -155,9 +154,7 @@ def sample_page(
     )
     cells, rocs = curve_cells(data.sketch, axis), figures.observed_rocs(data.sketch)
     charts = {
-        "evidence": []
-        if thresholds is None
-        else [figures.evidence(thresholds, calibration, cells, title)],
+        "sections": [chart for section in sections for chart in section.charts],
         "groups": [] if groups is None else figures.group_forest(groups),
         "scores": figures.distributions(calibration, axis),
         "posterior": [_posterior_chart(data, cells, axis)],
@@ -182,7 +179,7 @@ def sample_page(
         "steps": steps,
         "warnings": explain(data.notices),
         "max_warnings": MAX_WARNINGS,
-        **_evidence_values(thresholds, data, groups),
+        "sections": sections,
         **_group_values(groups),
         **_candidate_values(data, listed, groups),
         "labels": listed_table(None if listed is None else listed.labels.table, MAX_LABELS),
@@ -310,59 +307,6 @@ def _earlier_estimate(prior: Prior) -> Any:
     if prior.audit is None:
         return None
     return next((one for one in prior.estimates if one.method != prior.method), None)
-
-
-# ---- Evidence
-
-
-@dataclass(frozen=True)
-class EvidenceClass:
-    """The rows whose strongest evidence is of one level."""
-
-    name: str
-    unlabeled: int
-    labeled: int
-    negative: int
-    shade: float = 0.0  # 0 for indeterminate
-
-
-def _evidence_values(
-    thresholds: Thresholds | None, data: SampleData, groups: Groups | None
-) -> dict[str, Any]:
-    if thresholds is None:
-        return {"thresholds": None}
-    return {
-        "thresholds": thresholds,
-        "begins": figures.begins,
-        "shade": figures.level_shade,
-        "rows": "variants" if thresholds.grading.name == "acmg" else "rows",
-        # with groups, each has thresholds of its own
-        "classes": [] if groups is not None else evidence_classes(thresholds, data.sketch),
-    }
-
-
-def evidence_classes(thresholds: Thresholds, sketch: Sketch) -> list[EvidenceClass]:
-    """The rows of each class, from the strongest evidence for to the strongest against."""
-    sides = {
-        against: [one for one in thresholds.levels if one.level.against == against]
-        for against in (False, True)
-    }
-    found: dict[bool, list[EvidenceClass]] = {False: [], True: []}
-    rest = np.array([sketch.n_unlabeled, sketch.n_labeled, sketch.n_negative])
-    for against, levels in sides.items():
-        counted = np.zeros(3, np.int64)  # in stronger levels of this side
-        for one in sorted(levels, key=lambda one: -abs(np.log(one.level.lr))):
-            rows = np.array([one.n_unlabeled, one.n_labeled, one.n_negatives])
-            own = np.maximum(rows - counted, 0)
-            counted = np.maximum(rows, counted)
-            shade = figures.level_shade(one, thresholds)
-            unlabeled, labeled, negative = own.tolist()
-            found[against].append(
-                EvidenceClass(one.level.code, unlabeled, labeled, negative, shade)
-            )
-        rest -= counted
-    between = EvidenceClass("indeterminate", *np.maximum(rest, 0).tolist())
-    return [*found[False], between, *reversed(found[True])]
 
 
 # ---- Groups

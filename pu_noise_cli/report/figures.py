@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..evidence.thresholds import Threshold, Thresholds
 from ..numerics import FloatArray, IntArray, expit, logit, mid_ranks, relative_mid_ranks
 from ..posterior.calibration import Calibration, posterior_at
 from ..posterior.groups import Groups
@@ -49,12 +48,8 @@ TAIL = 0.002  # fraction of rows at either end that may lie outside the drawn ra
 Z = 1.96
 MIN_PURITIES, MAX_PURITIES = 3, 100  # that are drawn
 MIN_FACTORS, MAX_FACTORS = 2, 100  # between rates of labeling that are drawn
-MAX_LOG_ODDS = 5.0  # decades of odds that are drawn on either side of even odds
-EVIDENCE_TICKS = (0.00001, 0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)
 LARGEST_GROUPS = 20
 MAX_NAMED = 5  # columns in the text of a chart
-LABEL_LANES = 4  # above the score bar
-LABEL_ROOM = 0.012  # of the width of the score bar, for each character of a label
 NBSP = "\u00a0"
 
 # What depends on the class of the labeled rows.
@@ -619,95 +614,6 @@ def _labeled_rate(calibration: Calibration) -> FloatArray:
     density = beta * calibration.lr + 1 - beta  # of labeled rows, relative to that of negatives
     with np.errstate(divide="ignore"):
         return np.asarray(1 / (1 + sketch.n_negative / (sketch.n_labeled * density)))
-
-
-# ---- Evidence
-
-
-def evidence(
-    thresholds: Thresholds, calibration: Calibration, cells: NDArray[np.intp], title: str
-) -> Chart:
-    """A score bar colored by level of evidence, over the posterior at the prior of the levels.
-
-    The axis is even in the odds, which evidence multiplies; its labels are probabilities.
-    """
-    sign = -1.0 if thresholds.lower_is_positive else 1.0
-    low, high = thresholds.bounds.at(thresholds.prior)
-    posterior = posterior_at(calibration.lr, thresholds.prior)
-    values = {"posterior": posterior[cells], "low": low[cells], "high": high[cells]}
-    order = np.argsort(sign * calibration.sketch.scores[cells], kind="stable")
-    columns = {
-        "score": sign * calibration.sketch.scores[cells] + 0.0,
-        **values,
-        **{f"{name}_odds": _log_odds(column) for name, column in values.items()},
-    }
-    rows = as_rows({name: column[order] for name, column in columns.items()})
-    listed = "; ".join(
-        f"{shortened(one.level.code)} {begins(one, thresholds)}" for one in thresholds.levels
-    )
-    return Chart(
-        "evidence",
-        "evidence",
-        f"Evidence by score, at a prior of {percent(thresholds.prior)}",
-        f"The posterior by score with one-sided 95% bounds, and where levels begin: {listed}.",
-        rows,
-        {"score_title": title, "ticks": _log_odds(np.array(EVIDENCE_TICKS)).tolist()},
-        {"levels": _level_ranges(thresholds, rows[0]["score"], rows[-1]["score"])},
-    )
-
-
-def level_shade(threshold: Threshold, thresholds: Thresholds) -> float:
-    """From -1 for the strongest evidence against to 1 for the strongest for."""
-    side = [one for one in thresholds.levels if one.level.against == threshold.level.against]
-    ranked = sorted(side, key=lambda one: abs(np.log(one.level.lr)))
-    shade = (ranked.index(threshold) + 1) / len(ranked)
-    return -shade if threshold.level.against else shade
-
-
-def _level_ranges(thresholds: Thresholds, low: float, high: float) -> list[dict[str, Any]]:
-    """The drawn range of each level that is reached, with a lane for its label."""
-    ranges: list[dict[str, Any]] = []
-    for one in thresholds.levels:
-        if one.reached is None or high <= low:
-            continue
-        ends = np.clip([one.reached.score_from, one.reached.score_to], low, high)
-        if ends[0] == ends[1]:
-            continue
-        text = f"{shortened(one.level.code, 24)} {begins(one, thresholds)}"
-        ranges.append(
-            {
-                "from": rounded(float(ends.min())),
-                "to": rounded(float(ends.max())),
-                "level": text,
-                "shade": rounded(level_shade(one, thresholds)),
-                "upper": not bool(ends.max() < high),
-            }
-        )
-    ranges.sort(key=lambda shown: shown["from"] + shown["to"])
-    taken = [-np.inf] * LABEL_LANES
-    for shown in ranges:
-        half = LABEL_ROOM * len(shown["level"]) / 2
-        middle = ((shown["from"] + shown["to"]) / 2 - low) / (high - low)
-        middle = min(max(middle, half), 1 - half)
-        lane = next((i for i, end in enumerate(taken) if end < middle - half), None)
-        lane = int(np.argmin(taken)) if lane is None else lane
-        taken[lane] = middle + half
-        shown |= {"at": rounded(low + middle * (high - low)), "lane": 52 - 15 * lane}
-    return ranges
-
-
-def _log_odds(p: FloatArray) -> FloatArray:
-    """Decimal logarithms of odds, as far as they are drawn."""
-    with np.errstate(divide="ignore"):
-        return (np.log10(p) - np.log10(1 - p)).clip(-MAX_LOG_ODDS, MAX_LOG_ODDS)
-
-
-def begins(threshold: Threshold, thresholds: Thresholds) -> str:
-    """The scores at which a level begins, or that it is not reached."""
-    if threshold.reached is None:
-        return "out of reach" if thresholds.is_out_of_reach(threshold.level) else "not reached"
-    sign = "≤" if threshold.level.against != thresholds.lower_is_positive else "≥"
-    return f"{sign} {number(threshold.reached.score_from)}"
 
 
 # ---- Histograms on a terminal

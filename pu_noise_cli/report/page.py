@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
+PACKAGE = __package__.rpartition(".")[0]
 Spec = dict[str, Any]
 Row = dict[str, Any]
 
@@ -185,7 +186,7 @@ class Chart:
             "width": width,
             "autosize": {"type": "fit-x", "contains": "padding"},
             "datasets": {"rows": self.rows, **self.more_rows},
-            "config": _fill(_specification("theme"), values),
+            "config": _fill(json.loads(_text("charts", "theme.json")), values),
         }
 
     @property
@@ -203,13 +204,15 @@ def _stacked(spec: Spec) -> Spec:
 
 @cache
 def _specification(kind: str) -> Spec:
-    name = "theme.json" if kind == "theme" else f"{kind}.vl.json"
-    return dict(json.loads(_text("charts", name)))
+    return dict(json.loads(_text("charts", f"{kind}.vl.json")))
 
 
 @cache
-def _text(*path: str) -> str:
-    return resources.files(__package__).joinpath(*path).read_text(encoding="utf-8")
+def _text(folder: str, name: str) -> str:
+    """A file of this room, or of another one whose name comes first: variants/evidence.html."""
+    room, _, file = name.rpartition("/")
+    path = resources.files(PACKAGE).joinpath(room or "report", folder, file)
+    return path.read_text(encoding="utf-8")
 
 
 def _fill(template: Any, values: dict[str, Any]) -> Any:
@@ -286,7 +289,20 @@ def distinct(labels: Iterable[str]) -> list[str]:
 # ---- Pages
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
+class Section:
+    """What a domain adds to a page: a template of macros, what fills it, and its charts.
+
+    The macros are body(values, charts), and step(), methods(values) and references() for the parts
+    of the page of these names.
+    """
+
+    template: str
+    values: Mapping[str, Any]
+    charts: Sequence[Chart]
+
+
+@dataclass(frozen=True)
 class Page:
     """A page: its template, which extends base.html, and what fills it."""
 
@@ -327,10 +343,10 @@ class Page:
 
 @cache
 def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader(__package__),
+        loader=FunctionLoader(lambda name: _text("templates", name)),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

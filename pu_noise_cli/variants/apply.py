@@ -28,7 +28,7 @@ from ..errors import InputError, PunoiseError, UsageError, option
 from ..notices import Notice
 from ..numerics import FloatArray, IntArray
 from ..posterior.groups import MAX_GROUPS, OTHER, group_names
-from ..posterior.table import take_known
+from ..posterior.columns import take_known
 from ..scale.engine import Job, RowsDone
 from ..score.scores import job_writer, scores_batch, scores_schema
 from ..tables.columns import Column, Encoding
@@ -36,7 +36,7 @@ from ..tables.files import read_json
 from ..tables.reading import Table, open_table
 from ..tables.rows import Chunk, Rows, shown
 from ..tables.writing import is_json
-from .strengths import MAX_LEVELS, MAX_NAME, MAX_POINTS, NONE
+from .rules import MAX_LEVELS, MAX_NAME, MAX_POINTS, NONE
 
 COLUMNS = ("level", "points", "score_from", "score_to")
 GROUP, TOTAL = "group", "points_total"
@@ -80,7 +80,6 @@ class LevelRanges:
     """The ranges of all levels that are reached; no two of them overlap."""
 
     ranges: tuple[LevelRange, ...]
-    negated: bool = False  # scores come with the opposite sign
     predictor: str | None = field(default=None, repr=False, compare=False)  # if it is known
 
     def check_predictor(self, score_column: str) -> tuple[Notice, ...]:
@@ -108,9 +107,9 @@ class LevelRanges:
 
     def places(self, scores: FloatArray) -> IntArray:
         """The place of each score's level among the levels, shape (n,); 0 for NaN."""
-        own, places = (-scores if self.negated else scores), np.zeros(len(scores), np.int64)
+        places = np.zeros(len(scores), np.int64)
         for place, one in enumerate(self.ranges, start=1):
-            places[one.holds(own)] = place
+            places[one.holds(scores)] = place
         return places
 
     def __call__(self, scores: FloatArray) -> NDArray[Any]:

@@ -20,7 +20,7 @@ from ..errors import EstimationError
 from ..notices import Notice
 from ..numerics import FloatArray
 from ..posterior.calibration import ONE_SIDED, Bounds, Calibration, posterior_at
-from ..posterior.groups import COUNTED, GroupPosteriors
+from ..posterior.columns import RangeColumn
 from ..prior.base import Estimate
 from ..prior.checks import Case, diagnose_direction
 from ..scale.engine import Job, RowsDone
@@ -28,9 +28,9 @@ from ..score.scores import score_chunks
 from ..score.sketch import Sketch
 from ..tables.rows import NEGATIVE, LabeledClass
 from ..tables.writing import is_json, write_json, write_table
-from .apply import GROUP, LevelRange, LevelRanges
+from .apply import LevelRange, LevelRanges
 from .reach import Reach, reach_of_counts
-from .strengths import Grading, Level
+from .rules import NONE, Grading, Level
 
 SCHEMA = "punoise.thresholds/1"
 TABLE = pa.schema(
@@ -170,19 +170,17 @@ class Thresholds:
         least, greatest = self.reach
         return level.lr < least if level.against else level.lr > greatest
 
-    def ranges(self, names: bool = False, negated: bool = False) -> LevelRanges:
-        """The range of each level that is reached, with its name in place of its code if wanted."""
-        found = [
-            LevelRange(
-                one.level.name if names else one.level.code,
-                one.level.points,
-                one.reached.score_from,
-                one.reached.score_to,
-            )
-            for one in self.levels
-            if one.reached is not None
-        ]
-        return LevelRanges(tuple(found), negated)
+    def evidence(self) -> RangeColumn:
+        """The column of POSTERIOR: the level of each row by its score as it is calibrated."""
+        sign = -1.0 if self.lower_is_positive else 1.0
+        reached = [(one.level, sign * one.reached.score_from) for one in self.levels if one.reached]
+        against = [(level.name, begins) for level, begins in reached if level.against]
+        favoring = [(level.name, begins) for level, begins in reached if not level.against]
+        starts = [np.nextafter(begins, np.inf) for _, begins in reversed(against)]
+        starts += [begins for _, begins in reversed(favoring)]
+        names = [*(name for name, _ in reversed(against)), NONE]
+        names += [name for name, _ in reversed(favoring)]
+        return RangeColumn(np.array(starts, np.float64), np.array(names))
 
     def write(self, out: str, about: Publication) -> None:
         """Write JSON or a table, by the name of the file; see `to_json`."""
@@ -236,41 +234,6 @@ class Thresholds:
                 "score_column": about.score_column,
             },
         }
-
-
-def write_group_thresholds(by_group: GroupPosteriors, thresholds: Thresholds, out: str) -> None:
-    """Write GROUP_THRESHOLDS: the range of each level in each group, those of OTHER last."""
-    groups, lower = by_group.groups, thresholds.lower_is_positive
-    by_code, order, rows = by_group.thresholds(lower), groups.order, []
-    points = {level.code: level.points for level in thresholds.graded}
-    for against in (False, True):
-        score_to = np.full(len(order), np.inf if against == lower else -np.inf)
-        codes = [level.code for level in thresholds.graded if level.against == against]
-        for code in codes:  # the strongest first
-            score_from = by_code[code]
-            rows.append((code, score_from, score_to))
-            score_to = np.where(np.isnan(score_from), score_to, score_from)
-    ranked = sorted(rows, key=lambda row: list(by_code).index(row[0]))
-
-    def column(values: Sequence[FloatArray]) -> pa.Array:
-        """Values of each level and group, by group."""
-        return pa.array(np.array(values)[:, order].T.ravel(), from_pandas=True)
-
-    reached = [~np.isnan(score_from) for _, score_from, _ in ranked]
-    ends = [np.where(some, row[2], np.nan) for some, row in zip(reached, ranked, strict=True)]
-    each, shares = [len(ranked) * [place] for place in order], groups.shares
-    places = np.concatenate(each)
-    columns = {
-        GROUP: pa.array(groups.names, pa.string()).take(pa.array(places)),
-        "level": pa.array([row[0] for row in ranked] * len(order)),
-        "points": pa.array([points[row[0]] for row in ranked] * len(order), pa.int64()),
-        "score_from": column([row[1] for row in ranked]),
-        "score_to": column(ends),
-        "shift": pa.array(shares.shift[places]),
-        "shrinkage": pa.array(shares.shrinkage[places]),
-        **{name: pa.array(groups.rows[places, code]) for name, code in COUNTED.items()},
-    }
-    write_table(out, pa.RecordBatch.from_pydict(columns))
 
 
 def _thresholds(

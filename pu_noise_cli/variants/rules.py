@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..errors import InputError, PunoiseError, option
 from ..numerics import FloatArray
-from ..posterior.groups import COUNTED, ESTIMATED, GroupLevels
+from ..posterior.groups import COUNTED, ESTIMATED
 from ..tables.files import read_json
 
 SCHEMA = "punoise.evidence/1"
@@ -74,22 +74,6 @@ class Grading:
     def points(self, alpha: float) -> list[Level]:
         """A level for each number of points, the most of each side first, if the rule has any."""
         return _points(self.name, self.rule, self.prior(alpha))
-
-    def group_levels(self, alpha: float, group_alphas: FloatArray) -> GroupLevels:
-        """The levels at the prior of all rows, and at those of groups, shape (groups,)."""
-        overall = self.levels(alpha)
-        lr = np.full((len(group_alphas), len(overall)), np.nan)
-        for row, group_alpha in zip(lr, group_alphas, strict=True):
-            with contextlib.suppress(InputError):  # a prior too near to 0 or 1 for the rule
-                by_name = {level.name: level.lr for level in self.levels(float(group_alpha))}
-                row[:] = [by_name[level.name] for level in overall]
-        return GroupLevels(
-            names=(NONE, *(level.name for level in overall)),
-            codes=tuple(level.code for level in overall),
-            against=np.array([level.against for level in overall]),
-            overall_lr=np.array([level.lr for level in overall]),
-            lr=lr,
-        )
 
 
 def read_rule(name: str) -> Any:
