@@ -51,8 +51,9 @@ from .score.scores import open_scores
 from .tables.files import read_bytes
 from .tables.frames import SCORE, Form, to_arrow
 from .tables.reading import Table, open_table, table_in_memory
+from .tables.results import check_complete, new_results
 from .tables.rows import LABELED, NEGATIVE, Rows
-from .tables.writing import staged, write_text
+from .tables.writing import write_text
 
 Frame: TypeAlias = Any  # a data frame of the caller's library
 TableLike: TypeAlias = Any  # a data frame, a series of scores, a numpy array, or a file name
@@ -370,10 +371,10 @@ class Estimated(Model):
         audits = (*self.audits, to_arrow("audit", audit)[0])
         with _as_in_python(), self._opened_scores() as scored:
             prior = pipeline.estimate(scored, settings.prior, engine, _opened_audits(audits))
-            with tempfile.TemporaryDirectory() as folder, staged(folder) as stage:
+            with tempfile.TemporaryDirectory() as folder, new_results(folder) as results:
                 about = self.run.made_of
-                run = pipeline.write_posteriors(settings, scored, prior, about, engine, stage)
-                tables = _read_tables(str(stage.path), settings.inputs, self.tables)
+                run = pipeline.write_posteriors(settings, scored, prior, about, engine, results)
+                tables = _read_tables(str(results.folder), settings.inputs, self.tables)
         return replace(
             self,
             document=prior,
@@ -530,6 +531,7 @@ def load(path: str | os.PathLike[str]) -> Model:
     """
     name = os.fspath(path)
     with _as_in_python():
+        check_complete(name)
         stored, engine = load_model(name, read_bytes(name)), Engine()
         prior = pipeline.prior_of_model(stored, name, engine)
         return Model(prior, stored, _posteriors(stored, prior, engine))

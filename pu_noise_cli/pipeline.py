@@ -14,7 +14,6 @@ what an earlier command wrote in place of the others. Settings have a field for 
 from __future__ import annotations
 
 import os
-import platform
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -74,29 +73,23 @@ from .score.training import ScoreSettings as ScoreSettings
 from .score.training import Trained, survey_step
 from .score.training import train as train_model
 from .tables.dialect import Layout
-from .tables.files import document
 from .tables.reading import READERS, Table, open_table
-from .tables.rows import IGNORED, LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
-from .tables.spool import copy_text, is_text
-from .tables.writing import (
-    DOCUMENTS,
+from .tables.results import (
     GROUP_THRESHOLDS,
-    LISTS,
-    MANIFESTS,
     OUTPUTS,
     PROVENANCE,
-    ROLLED_UP,
     SHARDED,
     THRESHOLDS,
     InputFile,
+    NewResults,
     Provenance,
-    Stage,
-    check_distinct,
-    check_target,
-    digests,
     existing,
-    make_directory,
-    staged,
+    new_results,
+    obsolete_files,
+)
+from .tables.rows import IGNORED, LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
+from .tables.spool import copy_text, is_text
+from .tables.writing import (
     write_atomically,
     write_json,
     write_text,
@@ -627,53 +620,41 @@ class RunResult:
 
 
 def run(settings: RunSettings, engine: Engine, out_dir: str) -> RunResult:
-    """Take all steps; files in `out_dir` are replaced only once every step has succeeded.
-
-    Sharded scores and posteriors are directories of shards, which are written in place.
-    """
+    """Take all steps; files in `out_dir` are replaced only once every step has succeeded."""
     inputs = settings.inputs
     sources = (inputs.labeled, inputs.unlabeled, inputs.negatives, inputs.table)
     names = [source for source in sources if isinstance(source, str)]
-    check_distinct([os.path.join(out_dir, name) for name in OUTPUTS], names)
     check_unlabeled(inputs, settings.prior.alpha)
     rows = open_rows(inputs)
     check_settings(settings.prior, rows)
     if (domain := domain_of(rows)) is not None:
         domain.check(settings)
-    make_directory(out_dir)
-    for name in OUTPUTS:
-        check_target(os.path.join(out_dir, name))
-    for name in SHARDED if settings.sharded else ():
-        check_sharded_target(os.path.join(out_dir, name, ""), rows, may_link=False)
-    with staged(out_dir, in_place=settings.sharded) as stage:
-        result = _run(settings, rows, engine, stage)
-        manifests = {*MANIFESTS} if settings.sharded else set()
-        written = stage.commit(obsolete=stage.earlier_files - manifests)
-    shards = [f"{name}/" for name in SHARDED] if settings.sharded else []
-    return replace(result, files=(*shards, *written))
+    with new_results(out_dir, names) as results:
+        for name in SHARDED if settings.sharded else ():
+            check_sharded_target(os.path.join(out_dir, name, ""), rows, in_results=True)
+        result = _run(settings, rows, engine, results)
+        return replace(result, files=results.commit(result.made_of))
 
 
 def write_failure(settings: RunSettings, error: PunoiseError, out_dir: str) -> Prior:
     """Write prior.json that says why there is no estimate, in place of a run's results."""
-    tables = [f"{name}.{settings.table_format}" for name in (*SHARDED, "groups")]
     prior = failed_prior_for(settings.prior, error)
-    make_directory(out_dir)
-    with staged(out_dir) as stage:
-        replaced = {*DOCUMENTS, *LISTS, *THRESHOLDS, GROUP_THRESHOLDS, *ROLLED_UP, *tables}
-        replaced |= {*stage.earlier_files}
-        replaced |= {*MANIFESTS} if settings.sharded else set()
-        if left := sorted({*existing(stage.out_dir, OUTPUTS)} - replaced):
+    with new_results(out_dir) as results:
+        new = ["prior.json", PROVENANCE]
+        replaced = {*new, *obsolete_files(results.out_dir, new)}
+        if left := sorted({*existing(results.out_dir, OUTPUTS)} - replaced):
             prior = prior.with_remark(f"of an earlier run, not of this one: {', '.join(left)}")
-        write_json(str(stage.path / "prior.json"), prior.to_json())
-        stage.commit(obsolete=existing(stage.out_dir, replaced))
+        write_json(results.path("prior.json"), prior.to_json())
+        options, execution = dict(settings.options), dict(settings.execution)
+        results.commit(Provenance(options=options, execution=execution, warnings=[*prior.notices]))
     return prior
 
 
-def _run(settings: RunSettings, rows: Rows, engine: Engine, stage: Stage) -> RunResult:
-    """The steps; documents go to the stage, and so do tables unless they are sharded."""
-    folder, tables_dir = stage.path, stage.out_dir if settings.sharded else stage.path
+def _run(settings: RunSettings, rows: Rows, engine: Engine, results: NewResults) -> RunResult:
+    """The steps."""
+    folder = results.folder
     suffix = "/" if settings.sharded else f".{settings.table_format}"
-    scores = f"{tables_dir}/scores{suffix}"
+    scores = results.path(f"scores{suffix}")
     trained = train(rows, settings.scoring, engine, keep_digests=True)
     scored = score_rows(rows, trained, engine, scores)
     scored = replace(scored, scores=open_scores(scores))
@@ -684,11 +665,9 @@ def _run(settings: RunSettings, rows: Rows, engine: Engine, stage: Stage) -> Run
     if trained.learned:
         write_columns(trained.contributions, str(folder))
     made_of = provenance(rows, trained, settings.options, settings.execution)
-    result = write_posteriors(settings, scored, prior, made_of, engine, stage)
+    result = write_posteriors(settings, scored, prior, made_of, engine, results)
     write_model(stored_model(result), str(folder / "model.punoise"))
     made_of.execution["seconds"] = engine.seconds
-    made_of.files = digests(folder, OUTPUTS) | digests(tables_dir, MANIFESTS)
-    write_json(str(folder / PROVENANCE), document(made_of))
     return result
 
 
@@ -711,15 +690,15 @@ def write_posteriors(
     prior: Prior,
     made_of: Provenance,
     engine: Engine,
-    stage: Stage,
+    results: NewResults,
 ) -> RunResult:
     """The steps after the prior, and the report."""
-    folder, tables_dir = stage.path, stage.out_dir if settings.sharded else stage.path
+    folder = results.folder
     suffix = "/" if settings.sharded else f".{settings.table_format}"
     found = posteriors(
         scored, prior, settings.wanted, engine, bounded=True, estimation=settings.prior
     )
-    out = f"{tables_dir}/posterior{suffix}"
+    out = results.path(f"posterior{suffix}")
     written = engine.write(found.step, _scores_of(scored), "posterior", out)
     written.listed.write(str(folder))
     if scored.domain is not None:
@@ -776,7 +755,6 @@ def provenance(
     """Where results come from: inputs, options, versions; without training, a model was given."""
     counts = (None, None, None) if trained is None else trained.counts
     return Provenance(
-        python_version=platform.python_version(),
         inputs=[
             InputFile(table.name, shard.name, shard.sha256())
             for table in rows.tables

@@ -30,7 +30,7 @@ from pu_noise_cli.report.content import sample_page
 from pu_noise_cli.report.page import Chart, Page
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.files import parse_document
-from pu_noise_cli.tables.writing import SCHEMA, InputFile, Provenance
+from pu_noise_cli.tables.results import SCHEMA, InputFile, Provenance
 
 RUN = "window.harmed = true"
 HOSTILE = (

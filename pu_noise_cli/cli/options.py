@@ -252,13 +252,14 @@ class Options:
         check_table_target(self.out)
 
     def check_files(self) -> None:
-        """Stop where an output is an input or another output, or inputs come from two runs."""
-        from ..tables.writing import check_distinct, check_finished
+        """Stop where an output is an input or another output, or inputs may be of two commands."""
+        from ..tables.results import check_complete
+        from ..tables.writing import check_distinct
 
         inputs = self.files("file", "files", "argument")
         check_distinct(self.files("output"), inputs)
         for name in inputs:
-            check_finished(name)
+            check_complete(name)
 
 
 # ---- Commands

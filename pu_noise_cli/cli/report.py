@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..report.page import Page
     from ..scale.engine import Engine
     from ..score.contributions import Contribution
-    from ..tables.writing import InputFile
+    from ..tables.results import InputFile
 
 
 @command("report")
@@ -69,7 +69,7 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> tuple[Page, tu
     from ..score.contributions import COLUMNS, read_columns
     from ..score.scores import open_scores
     from ..tables.files import read_document
-    from ..tables.writing import InputFile, Provenance, check_same_run
+    from ..tables.results import InputFile, Provenance, check_same_run
 
     prior, provenance = read_prior(prior_file), None
     contributions: tuple[Contribution, ...] = ()
@@ -146,7 +146,7 @@ def _failed_sample(name: str, error: PunoiseError) -> Sample:
 
 def _digested(name: str) -> InputFile:
     from ..tables.files import read_bytes
-    from ..tables.writing import InputFile
+    from ..tables.results import InputFile
 
     if name == "-":
         return InputFile("", "standard input", "–")

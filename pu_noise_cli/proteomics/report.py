@@ -30,7 +30,7 @@ from ..report.content import (
 from ..report.page import Chart, Page, Proportion, as_rows, count, rounded, shortened
 from ..score.contributions import Contribution
 from ..tables.files import Count, Fraction
-from ..tables.writing import InputFile, Provenance
+from ..tables.results import InputFile, Provenance
 from .matches import COUNTING, PSMS, Confidence
 
 RATES = (0.001, 0.005, 0.01, 0.05, 0.1)  # false discovery rates at which targets are counted

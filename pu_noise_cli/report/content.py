@@ -29,8 +29,8 @@ from ..prior.document import (
 )
 from ..score.contributions import Contribution
 from ..score.sketch import Sketch
+from ..tables.results import InputFile, Provenance
 from ..tables.rows import SETS
-from ..tables.writing import InputFile, Provenance
 from . import figures
 from .figures import WORDS, ScoreAxis, curve_cells
 from .page import MAX_LISTED, Chart, Page, Proportion, Section, base_name, shortened

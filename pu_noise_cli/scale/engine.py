@@ -22,10 +22,11 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from .. import __version__
 from ..errors import InputError, MachineError, UsageError, option
-from ..tables.files import document, read_json
+from ..tables.files import read_json
 from ..tables.reading import MANIFEST, Manifest, ShardEntry
+from ..tables.results import obsolete_files, take_names
 from ..tables.rows import SETS, Rows
-from ..tables.writing import make_directory, remove_temporaries, write_json
+from ..tables.writing import make_directory, temporary_directory
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -124,10 +125,10 @@ def check_parquet(rows: Rows, needed_for: str) -> None:
                 )
 
 
-def check_sharded_target(out: str, rows: Rows, may_link: bool = True) -> None:
+def check_sharded_target(out: str, rows: Rows, in_results: bool = False) -> None:
     """Raise an error, before any work is done, if an output cannot be a directory of shards.
 
-    Unless it may be a link, what is written stays inside of its parent directory.
+    In a directory of results it may not be a link, and shards of an earlier command are replaced.
     """
     check_parquet(rows, f"{option('out')} {out}")
     if rows.ignores:  # a shard has as many rows as its file
@@ -139,13 +140,18 @@ def check_sharded_target(out: str, rows: Rows, may_link: bool = True) -> None:
     for name in names:
         if os.path.realpath(os.path.join(out, name)) in sources:
             raise UsageError(f"{out}: would overwrite {name!r}, which is an input")
-    if not may_link and os.path.islink(out.rstrip("/")):
-        raise UsageError(f"{out}: is a symbolic link")
-    make_directory(out)
-    for path in Path(out).iterdir():
+    folder, replaced = Path(out), [*names]
+    if not in_results:
+        make_directory(out)
+    elif folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UsageError(f"{out}: is not a directory, or a link to one")
+    else:
+        new = [f"{folder.name}/{name}" for name in names]
+        replaced += [os.path.basename(name) for name in obsolete_files(folder.parent, new)]
+    for path in folder.iterdir() if folder.exists() else ():
         if path.is_symlink():
             raise UsageError(f"{path}: is a symbolic link; remove it")
-        if path.name[0] not in "._" and path.name not in names:
+        if path.name[0] not in "._" and path.name not in replaced:
             raise UsageError(f"{out}: holds {path.name!r}, which would be read as a shard")
 
 
@@ -365,18 +371,21 @@ class Engine:
         if not is_sharded(out):
             result = self._reduce(step, [Job(rows, out)], rows, label)
             return result
-        jobs = _shard_jobs(rows.parts(), _shard_names(rows), out)
-        name, manifest = os.path.join(out, MANIFEST), _manifest(jobs)
-        write_json(name, document(msgspec.structs.replace(manifest, complete=False)))
-        result = self._reduce(step, jobs, rows, label)
-        remove_temporaries(out, [shard.file for shard in manifest.shards])
-        write_json(name, document(manifest))
+        os.makedirs(out, exist_ok=True)
+        with temporary_directory(Path(out)) as folder:
+            names = _shard_names(rows)
+            jobs = _shard_jobs(rows.parts(), names, str(folder))
+            result = self._reduce(step, jobs, rows, label)
+            manifest = _manifest(jobs)
+            meanwhile = msgspec.structs.replace(manifest, complete=False)
+            take_names(folder, Path(out), names, MANIFEST, manifest, meanwhile=meanwhile)
         return result
 
     def write_parts(
         self, step: Step[Result], rows: Rows, parts: Mapping[str, Rows], label: str, out: str
     ) -> Result:
         """The merged results of a step over parts of the rows; each writes a file of its name."""
+        os.makedirs(out, exist_ok=True)
         jobs = _shard_jobs([*parts.values()], [*parts], out)
         result: Result = self._reduce(step, jobs, rows, label)
         return result

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from ..errors import uninterrupted
 from ..numerics import BoolArray, FloatArray
-from .writing import staged, write_table
+from .writing import take_name, temporary_directory, write_table
 
 SEPARATION = 1.81  # between the class means in standard deviations: an AUC of 0.9
 SUBCLASSES = 3  # of the positives, if they are labeled unequally
@@ -71,11 +73,18 @@ def write_simulation(simulation: Simulation, out_dir: str) -> None:
         "set": np.repeat(["labeled", "unlabeled"], [len(y) for y in classes]).tolist(),
         "y": np.concatenate(classes).astype(int),
     }
-    with staged(out_dir) as stage:
-        for name in ("labeled", "unlabeled", "negatives"):
-            if len(matrix := getattr(simulation, name)):
-                features = [f"x{i}" for i in range(1, matrix.shape[1] + 1)]
-                batch = pa.RecordBatch.from_arrays([pa.array(x) for x in matrix.T], features)
-                write_table(str(stage.path / f"{name}.csv"), batch)
-        write_table(str(stage.path / "truth.csv"), pa.RecordBatch.from_pydict(truth))
-        stage.commit(last="truth.csv")
+    batches = {}
+    for name in ("labeled", "unlabeled", "negatives"):
+        if len(matrix := getattr(simulation, name)):
+            features = [f"x{i}" for i in range(1, matrix.shape[1] + 1)]
+            arrays = [pa.array(x) for x in matrix.T]
+            batches[f"{name}.csv"] = pa.RecordBatch.from_arrays(arrays, features)
+    batches["truth.csv"] = pa.RecordBatch.from_pydict(truth)  # the last: it must fit the others
+    folder = Path(out_dir)
+    with temporary_directory(folder) as temporary:
+        for name, batch in batches.items():
+            write_table(str(temporary / name), batch)
+        with uninterrupted():
+            (folder / "truth.csv").unlink(missing_ok=True)
+            for name in batches:
+                take_name(temporary / name, folder / name)

@@ -1,11 +1,7 @@
-"""Files out: single files and a run's directory, whose files take their names when complete.
+"""Files out: each takes its name only when it is complete.
 
-A writer holds a lock on its temporary file, which the system releases when the process ends in any
-way. So the next writer knows which temporary files nobody will finish.
-
-The files of a run are written into a hidden stage inside the directory and moved to their names at
-the end. Meanwhile the mark UNFINISHED lies beside them, and provenance.json, which has all digests,
-is missing. After a kill, commands refuse to read marked files; the next run replaces them.
+A temporary file has the machine and the process of its writer in its name. So the next writer of
+the same file knows which ones nobody will finish.
 """
 
 from __future__ import annotations
@@ -15,102 +11,124 @@ import functools
 import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .. import __version__
 from ..errors import (
     ClosedPipe,
-    InputError,
     MachineError,
-    PunoiseError,
     UsageError,
     from_os_error,
     interrupts,
     is_out_of_memory,
-    option,
     uninterrupted,
 )
-from ..notices import Notice
-from ..platforms import LOCK_FLAGS, open_directory, try_lock
-from ..platforms import replace as replace_file
-from .columns import ColumnSummary
 from .files import (
     BGZIP,
     COMPRESSIONS,
     DELIMITERS,
-    Count,
     Format,
-    read_document,
     split_compression,
     usage_errors,
 )
-from .reading import MANIFEST, existing_files
+from .reading import existing_files
 
-TEMPORARY = re.compile(r"(\..*\.)[a-z0-9_]{8}\.tmp", re.DOTALL)
+_TEMPORARY = re.compile(
+    r"(?P<target>\..*\.)(?P<host>[0-9a-f]{8})-(?P<process>[0-9]{1,9})-[a-z0-9_]{8}\.tmp", re.DOTALL
+)
+_ABANDONED_SECONDS = 86_400  # a writer on another machine is gone if it has written nothing since
 _UMASK_LOCK = threading.Lock()
 
 # ---- Temporary files
 
 
-@contextlib.contextmanager
-def _undone(path: str, undo: Callable[[], None]) -> Iterator[None]:
-    """Undo what was begun at a path if an error or a signal ends it."""
-    interrupts.cleanups[path] = undo
-    try:
-        yield
-    except BaseException:
-        with uninterrupted(), contextlib.suppress(OSError):
-            undo()
-        raise
-    finally:
-        interrupts.cleanups.pop(path)
-
-
-def remove_unless_locked(path: str, lock: str) -> None:
-    """Remove a file or directory if no process holds the lock of a file that belongs to it."""
+@functools.cache
+def _host() -> str:
+    """A short name of the machine, or the container, in which process numbers are unique."""
+    names = [platform.node()]
     with contextlib.suppress(OSError):
-        descriptor = os.open(lock, LOCK_FLAGS)
-        try:
-            if try_lock(descriptor):
-                shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
-        finally:
-            os.close(descriptor)
+        names.append(os.readlink("/proc/self/ns/pid"))
+    return hashlib.sha256(":".join(names).encode("utf-8", "replace")).hexdigest()[:8]
 
 
-def remove_temporaries(directory: str, names: Iterable[str]) -> None:
-    """Remove what killed processes left while they wrote files of these names."""
-    prefixes = {_prefix(name) for name in names}
-    with contextlib.suppress(OSError), os.scandir(directory) as entries:
-        for entry in entries:
-            match = TEMPORARY.fullmatch(entry.name)
-            if match and match[1] in prefixes:
-                remove_unless_locked(entry.path, entry.path)
-
-
-def _prefix(name: str) -> str:
+def _target_prefix(name: str) -> str:
     return f".{os.fsdecode(os.fsencode(name)[:100])}."
 
 
-def _open_temporary(path: Path) -> tuple[int, str]:
-    """A locked temporary file beside a path, as descriptor and name."""
-    remove_temporaries(str(path.parent), [path.name])
-    while True:
-        descriptor, name = tempfile.mkstemp(".tmp", _prefix(path.name), path.parent)
-        if try_lock(descriptor) is not False and os.fstat(descriptor).st_nlink:
-            return descriptor, name
-        os.close(descriptor)  # another process took it for abandoned before it was locked
+def _unique_prefix(name: str) -> str:
+    return f"{_target_prefix(name)}{_host()}-{os.getpid()}-"
+
+
+def remove_abandoned(directory: Path, name: str) -> None:
+    """Remove what killed processes left in a directory when they wrote a file of this name."""
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            match = _TEMPORARY.fullmatch(entry.name)
+            if match is None or match["target"] != _target_prefix(name):
+                continue
+            with contextlib.suppress(OSError):
+                if _is_abandoned(entry, match["host"], int(match["process"])):
+                    _remove(entry.path)
+
+
+def _is_abandoned(entry: os.DirEntry[str], host: str, process: int) -> bool:
+    """Whether the process that wrote a temporary file is gone."""
+    if host == _host() and os.name == "posix":  # elsewhere signal 0 is not harmless
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:  # of another user, so it lives
+            pass
+    return time.time() - entry.stat(follow_symlinks=False).st_mtime > _ABANDONED_SECONDS
+
+
+def _remove(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        os.unlink(path)
+
+
+@contextlib.contextmanager
+def _temporary(make: Callable[[], str]) -> Iterator[str]:
+    """A temporary file or directory, removed at the end unless it got another name."""
+    with uninterrupted():
+        path = make()
+        interrupts.cleanups[path] = functools.partial(_remove, path)
+    try:
+        yield path
+    finally:
+        with uninterrupted(), contextlib.suppress(OSError):
+            interrupts.cleanups.pop(path)
+            _remove(path)
+
+
+@contextlib.contextmanager
+def temporary_directory(parent: Path) -> Iterator[Path]:
+    """A hidden directory in another one, for files that will take their names there."""
+    name = "punoise"
+    remove_abandoned(parent, name)
+    with _temporary(lambda: tempfile.mkdtemp(".tmp", _unique_prefix(name), parent)) as path:
+        yield Path(path)
+
+
+def take_name(temporary: Path, path: Path) -> None:
+    """Give a temporary file its name, with the permissions of the file that it replaces."""
+    keep_mode(str(temporary), path)
+    os.replace(temporary, path)
 
 
 def keep_mode(temporary: str, path: Path) -> None:
@@ -261,16 +279,19 @@ def _write_device(name: str) -> Iterator[BinaryIO]:
 @contextlib.contextmanager
 def _replace(name: str) -> Iterator[BinaryIO]:
     path = _resolved(name)
-    with contextlib.ExitStack() as stack:
-        with uninterrupted():
-            handle, temporary = _open_temporary(path)
-            stack.enter_context(_undone(temporary, functools.partial(os.unlink, temporary)))
-        with open(handle, "wb") as file:
+    remove_abandoned(path.parent, path.name)
+    with _temporary(lambda: _make_file(path)) as temporary:
+        with open(temporary, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            keep_mode(temporary, path)
-            replace_file(file, temporary, path)
+        take_name(Path(temporary), path)
+
+
+def _make_file(path: Path) -> str:
+    descriptor, name = tempfile.mkstemp(".tmp", _unique_prefix(path.name), path.parent)
+    os.close(descriptor)
+    return name
 
 
 ROW_GROUP, ROW_GROUP_BYTES = 1 << 19, 1 << 28  # rows and bytes, reached first
@@ -401,255 +422,3 @@ def _json(value: Any, newline: str) -> str:
     if isinstance(value, list | tuple) and any(isinstance(v, dict | list | tuple) for v in value):
         return "[" + inner + f",{inner}".join(_json(item, inner) for item in value) + newline + "]"
     return _encode(value)
-
-
-# ---- A run's directory: names and provenance
-
-Schema = Literal["punoise.provenance/1"]
-SCHEMA: Schema = "punoise.provenance/1"
-PROVENANCE, UNFINISHED = "provenance.json", ".punoise-unfinished"
-LOCK = ".lock"  # inside a stage
-STAGE = re.compile(r"\.punoise-[a-z0-9_]{8}")
-TABLE_FORMATS = ("parquet", "tsv", "csv")
-SHARDED = ("scores", "posterior")  # tables that may be directories of shards
-MANIFESTS = tuple(f"{name}/{MANIFEST}" for name in SHARDED)
-DOCUMENTS = ("prior.json", "model.punoise", "report.html", PROVENANCE)
-LISTS = ("candidates.tsv", "labels_to_check.tsv", "columns.tsv")
-THRESHOLDS, GROUP_THRESHOLDS = ("thresholds.json", "thresholds.tsv"), "group_thresholds.tsv"
-GROUPS = tuple(f"groups.{form}" for form in TABLE_FORMATS)
-LEVELS = ("psms.tsv", "peptides.tsv", "proteins.tsv")
-ROLLED_UP = (*LEVELS, *(f"decoys.{name}" for name in LEVELS), "matches.json")
-# every file that a run may write
-OUTPUTS = (
-    *(f"{name}.{form}" for name in SHARDED for form in TABLE_FORMATS),
-    *(*DOCUMENTS, *LISTS, *THRESHOLDS, GROUP_THRESHOLDS, *GROUPS, *ROLLED_UP),
-)
-
-
-class InputFile(msgspec.Struct, frozen=True):
-    """A file of an input table."""
-
-    table: str
-    file: str
-    sha256: str
-
-
-class Provenance(msgspec.Struct, kw_only=True):
-    """provenance.json: what a run was made from, so that it can be repeated and audited."""
-
-    schema: Schema = SCHEMA
-    punoise_version: str = __version__
-    python_version: str
-    inputs: list[InputFile]
-    options: dict[str, Any]  # that results depend on
-    execution: dict[str, Any]  # the other options, and how long each step took
-    score_column: str | None  # None if the score was learned
-    n_labeled: Count | None  # None if nothing was trained
-    n_unlabeled: Count | None
-    n_negatives: Count | None
-    columns: list[ColumnSummary]
-    warnings: list[Notice]
-    files: dict[str, str] = {}  # SHA-256 by name
-
-
-def digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """The SHA-256 of existing files in a directory, by name."""
-    by_name = {}
-    for name in existing(folder, names):
-        if (folder / name).is_file():
-            with open(folder / name, "rb") as file:
-                by_name[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return by_name
-
-
-def existing(folder: Path, names: Iterable[str]) -> list[str]:
-    """The names of files or links in a directory; what lies behind a linked directory is not."""
-
-    def exists(path: Path) -> bool:
-        is_inside = path.parent == folder or not path.parent.is_symlink()
-        return is_inside and (path.is_symlink() or path.is_file())
-
-    return [name for name in names if exists(folder / name)]
-
-
-def _earlier_files(folder: Path) -> list[str]:
-    """The files in a directory that an earlier run wrote and nobody changed, by its provenance."""
-    name = str(folder / PROVENANCE)
-    if not os.path.isfile(name):
-        return []
-    try:
-        written = read_document(name, Provenance).files
-    except PunoiseError:
-        return []
-    unchanged = digests(folder, [n for n in (*OUTPUTS, *MANIFESTS) if n in written])
-    return [PROVENANCE, *(name for name, digest in unchanged.items() if digest == written[name])]
-
-
-def check_same_run(name: str, written: Mapping[str, str], files: Iterable[str]) -> None:
-    """Raise an input error if a file beside a provenance is not the one that its run wrote.
-
-    Parameters
-    ----------
-    name
-        The name of the provenance.
-    written
-        Its digests of files.
-    files
-        Names of files that are read together with it.
-    """
-    folder = Path(name).resolve().parent
-    beside = [Path(file).name for file in files if Path(file).resolve().parent == folder]
-    for file, digest in digests(folder, [file for file in beside if file in written]).items():
-        if digest != written[file]:
-            raise InputError(
-                f"{folder / file}: differs from what the run of {name} wrote; leave "
-                f"{option('provenance')} out, or run it again"
-            )
-
-
-# ---- The mark
-
-
-def is_unfinished(out_dir: str) -> bool:
-    """Whether the files of a run in a directory may come from two runs."""
-    return os.path.lexists(os.path.join(out_dir, UNFINISHED))
-
-
-def check_finished(name: str) -> None:
-    """Raise an input error if a file is one of a run that is still writing or was killed."""
-    folder, file = os.path.split(name.rstrip("/"))
-    if file in (*OUTPUTS, *SHARDED) and is_unfinished(folder):
-        raise InputError(
-            f"{name}: {folder or '.'} is incomplete, because a run was interrupted or is still "
-            "writing; run the command again"
-        )
-
-
-def _mark(folder: Path) -> None:
-    mark = folder / UNFINISHED
-    if mark.is_dir():
-        raise UsageError(f"{mark}: is a directory; remove it")
-    if not os.path.lexists(mark):  # else it may be anything, so it is not opened
-        mark.touch()
-
-
-# ---- The stage
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A hidden directory for files that will take their names together in its parent."""
-
-    path: Path
-    out_dir: Path
-    in_place: bool = False  # shards are written to their names meanwhile
-    was_unfinished: bool = False  # if in place: the directory was marked already
-
-    @property
-    def earlier_files(self) -> set[str]:
-        """The files that earlier runs wrote: by a provenance, or all after one was killed."""
-        killed = self.was_unfinished if self.in_place else is_unfinished(str(self.out_dir))
-        if killed:
-            return {*existing(self.out_dir, (*OUTPUTS, *MANIFESTS))}
-        return {*_earlier_files(self.out_dir)}
-
-    def commit(self, last: str = PROVENANCE, obsolete: Iterable[str] = ()) -> list[str]:
-        """Move all files to their names and remove obsolete ones; returns the names.
-
-        The file `last` is removed before the others change, and written after them.
-        """
-        names = sorted(name for name in os.listdir(self.path) if name[0] != ".")
-        folder = self.out_dir
-        with (
-            uninterrupted(),
-            contextlib.nullcontext() if self.in_place else _only_writer(folder),
-        ):
-            for name in names:
-                keep_mode(str(self.path / name), folder / name)
-            _mark(folder)
-            for name in (*sorted({*obsolete} - {*names}), last):
-                (folder / name).unlink(missing_ok=True)
-            for name in sorted(names, key=lambda name: name == last):
-                os.replace(self.path / name, folder / name)
-            (folder / UNFINISHED).unlink(missing_ok=True)
-        return names
-
-
-@contextlib.contextmanager
-def staged(out_dir: str, in_place: bool = False) -> Iterator[Stage]:
-    """A stage, removed afterwards, like stages that killed processes left.
-
-    If shards are written in place, the directory is marked from the start. After an error the mark
-    goes unless it was there before, and so do the manifests if any shard may have changed.
-    """
-    folder = Path(out_dir)
-    with contextlib.ExitStack() as stack:
-        if in_place:
-            stack.enter_context(_only_writer(folder))
-        was_unfinished = is_unfinished(out_dir)
-        with uninterrupted():
-            _remove_stages(folder)
-            path, lock = _new_stage(folder)
-            interrupts.cleanups[str(path)] = functools.partial(shutil.rmtree, path)
-            stack.callback(_remove_stage, path, lock)
-            if in_place:
-                manifests = digests(folder, MANIFESTS)
-                unmark = functools.partial(_unmark, folder, was_unfinished, manifests)
-                _mark(folder)
-                stack.enter_context(_undone(UNFINISHED, unmark))
-        yield Stage(path, folder, in_place, was_unfinished)
-
-
-def _unmark(folder: Path, was_unfinished: bool, manifests: Mapping[str, str]) -> None:
-    """Remove the mark unless it was there before, and manifests unless they are as before."""
-    if not is_unfinished(str(folder)):  # the run has finished
-        return
-    if digests(folder, MANIFESTS) != manifests:
-        for name in existing(folder, MANIFESTS):
-            (folder / name).unlink(missing_ok=True)
-    if not was_unfinished:
-        (folder / UNFINISHED).unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _only_writer(folder: Path) -> Iterator[None]:
-    """Hold the lock of a directory; another process that holds it is a usage error."""
-    descriptor = open_directory(folder)
-    try:
-        if descriptor is not None and try_lock(descriptor) is False:
-            raise UsageError(
-                f"{folder}: is in use by another run; wait for it, or choose another directory"
-            )
-        yield
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-def _remove_stage(path: Path, lock: int) -> None:
-    with uninterrupted():
-        shutil.rmtree(path, ignore_errors=True)
-        os.close(lock)
-        interrupts.cleanups.pop(str(path))
-
-
-def _remove_stages(folder: Path) -> None:
-    """Remove the stages of processes that were killed."""
-    for left in folder.iterdir():
-        if STAGE.fullmatch(left.name) and left.is_dir() and not left.is_symlink():
-            with contextlib.suppress(OSError):
-                left.rmdir()  # without a lock it must be empty
-            remove_unless_locked(str(left), str(left / LOCK))
-
-
-def _new_stage(folder: Path) -> tuple[Path, int]:
-    """A new stage, and the descriptor of its lock."""
-    while True:
-        path = Path(tempfile.mkdtemp(prefix=".punoise-", dir=folder))
-        try:
-            descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        except FileNotFoundError:  # another process took the empty directory for abandoned
-            continue
-        if try_lock(descriptor) is not False and os.fstat(descriptor).st_nlink:
-            return path, descriptor
-        os.close(descriptor)

@@ -255,8 +255,8 @@ def test_a_run_leaves_nothing_of_an_earlier_one(punoise, tables, tmp_path):
     (tmp_path / "few.csv").write_text("a,b,c\n" + "1,2,3\n" * 5)
     few = ("--labeled", tmp_path / "few.csv", "--unlabeled", tables[3])
     punoise("run", *few, *FAST, "--out-dir", out, "--on-failure", "write")
-    (left,) = out.iterdir()
-    assert json.loads(left.read_text())["alpha"] is None
+    assert {path.name for path in out.iterdir()} == {"prior.json", "provenance.json"}
+    assert json.loads((out / "prior.json").read_text())["alpha"] is None
 
 
 def test_warnings_of_the_transform_are_strict_too(punoise, frames, tmp_path):

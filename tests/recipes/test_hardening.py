@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pu_noise_cli import load as load_results
 from pu_noise_cli.errors import InputError, MachineError, UsageError, from_os_error, printable
 from pu_noise_cli.score.model import FORMAT, load_model
 from pu_noise_cli.score.sketch import Sketch, load_sketch, save_sketch
@@ -184,26 +185,31 @@ def test_a_signal_is_answered_where_exceptions_are_lost(way, tmp_path):
     assert (done.returncode, done.stderr) == (143, b"")
 
 
-def test_a_set_is_not_interrupted_in_the_middle(tmp_path):
+def test_results_are_not_interrupted_in_the_middle(tmp_path):
     """A signal that comes between two renames is answered after the last."""
     program = (
-        "import os, signal, sys; from pu_noise_cli.cli import process\n"
-        "from pu_noise_cli.tables.writing import staged\n"
-        "process.install_signals(); real, folder = os.replace, sys.argv[1]\n"
-        "def replace(*names): os.kill(os.getpid(), signal.SIGTERM); real(*names)\n"
+        "import os, pathlib, signal, sys; from pu_noise_cli.cli import process\n"
+        "from pu_noise_cli.tables.results import Provenance, new_results\n"
+        "process.install_signals(); real = os.replace\n"
+        "def replace(*names):\n"
+        "    if str(names[0]).endswith('/.meanwhile'): os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    real(*names)\n"
         "os.replace = replace\n"
-        "with staged(folder) as stage:\n"
-        "    for name in ('labeled.csv', 'truth.csv'): (stage.path / name).write_text('new')\n"
-        "    stage.commit(last='truth.csv')\n"
+        "with new_results(sys.argv[1]) as results:\n"
+        "    for name in ('prior.json', 'report.html'):\n"
+        "        pathlib.Path(results.path(name)).write_text('new')\n"
+        "    results.commit(Provenance())\n"
     )
-    for name in ("labeled.csv", "truth.csv"):
+    for name in ("prior.json", "report.html"):
         (tmp_path / name).write_text("old")
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True)
     assert done.returncode == 143, done.stderr
-    assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {
-        "labeled.csv": "new",
-        "truth.csv": "new",
-    }
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"prior.json", "report.html", "provenance.json"}
+    provenance = json.loads((tmp_path / "provenance.json").read_text())
+    assert provenance["complete"]
+    assert provenance["files"].keys() == {"prior.json", "report.html"}
+    assert (tmp_path / "prior.json").read_text() == (tmp_path / "report.html").read_text() == "new"
 
 
 # ---- What is in the directory of a run
@@ -224,33 +230,61 @@ def test_a_run_deletes_only_what_a_run_has_written(punoise, tables, tmp_path):
     assert not (out / "posterior.tsv").exists()
 
 
-def killed_while_committing(out: Path, tables: list[str], renames: int) -> None:
+def killed_among_renames(renames: int, out: Path, *options: object) -> None:
+    """Kill a run after so many files have taken their names; the first is the old provenance."""
     program = (
         "import os, signal, sys; from pu_noise_cli.cli import process\n"
         f"real, left, out = os.replace, {renames}, {str(out)!r}\n"
         "def replace(source, target):\n"
         "    global left\n"
-        "    if '.punoise-' in str(source) and '.punoise-' not in str(target):\n"
+        "    if '.punoise.' in str(source) and '.punoise.' not in str(target):\n"
         "        left -= 1\n"
         "        if left < 0: os.kill(os.getpid(), signal.SIGKILL)\n"
         "    real(source, target)\n"
         "os.replace = replace; process.main()\n"
     )
-    words = ["run", "-q", *tables, "--classifier", "logistic", "--seed", "1", "--out-dir", str(out)]
+    words = ["run", "-q", *map(str, options), "--seed", "1", "--out-dir", str(out)]
     done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
-@pytest.mark.parametrize("renames", [0, 3])
+def visible(folder: Path) -> dict[str, bytes]:
+    """The files of a directory that are not hidden, with all that is in it."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    inside = {path.relative_to(folder): path for path in files}
+    return {
+        str(name): path.read_bytes()
+        for name, path in inside.items()
+        if not any(part[0] == "." for part in name.parts)
+    }
+
+
+def test_a_run_killed_before_its_renames_leaves_the_old_results(punoise, tables, tmp_path):
+    out = tmp_path / "out"
+    run = ("run", *tables, *FAST, "--out-dir", out)
+    punoise(*run)
+    before = visible(out)
+    killed_among_renames(0, out, *tables, *FAST)
+    assert visible(out) == before
+    read = ["posterior", "--scores", out / "scores.parquet", "--prior", out / "prior.json"]
+    punoise(*read, "--out", tmp_path / "p.tsv")
+    punoise(*run)
+    assert not [path for path in out.iterdir() if path.name[0] == "."]
+
+
+@pytest.mark.parametrize("renames", [1, 4])
 def test_a_run_killed_among_its_renames_is_not_read_as_one(renames, punoise, tables, tmp_path):
     out = tmp_path / "out"
     punoise("run", *tables, *FAST, "--out-dir", out)
-    killed_while_committing(out, tables, renames)
+    killed_among_renames(renames, out, *tables, *FAST)
     read = ["posterior", "--scores", out / "scores.parquet", "--prior", out / "prior.json"]
     result = punoise(*read, "--out", tmp_path / "p.tsv", expect=3)
     assert "is incomplete" in result.err
+    with pytest.raises(InputError):
+        load_results(out / "model.punoise")
     few = (*tables, "--drop-columns", "none")
     punoise("run", *few, *FAST, "--out-dir", out, expect=3)
+    punoise(*read, "--out", tmp_path / "p.tsv", expect=3)
     punoise("run", *tables, *FAST, "--out-dir", out, "--seed", "2")
     punoise(*read, "--out", tmp_path / "p.tsv")
     assert not [p for p in out.iterdir() if p.name.startswith(".")]
@@ -260,8 +294,7 @@ def test_files_of_the_killed_and_the_earlier_run_do_not_stay(punoise, tables, tm
     out = tmp_path / "out"
     punoise("run", *tables, *FAST, "--out-dir", tmp_path / "new", "--seed", "1")
     punoise("run", *tables, *FAST, "--out-dir", out, "--format", "tsv")
-    killed_while_committing(out, tables, 2)
-    assert not (out / "provenance.json").exists()
+    killed_among_renames(3, out, *tables, *FAST)
     punoise("run", *tables, *FAST, "--out-dir", out, "--seed", "1")
     names = sorted(path.name for path in (tmp_path / "new").iterdir())
     assert sorted(path.name for path in out.iterdir()) == names
@@ -269,54 +302,25 @@ def test_files_of_the_killed_and_the_earlier_run_do_not_stay(punoise, tables, tm
         assert (out / name).read_bytes() == (tmp_path / "new" / name).read_bytes()
 
 
-@pytest.mark.parametrize("kind", ["file", "pipe", "link"])
-def test_a_mark_from_a_stranger_is_never_opened(kind, punoise, tables, tmp_path):
-    out = tmp_path / "out"
-    punoise("run", *tables, *FAST, "--out-dir", out)
-    mark, victim = out / writing.UNFINISHED, tmp_path / "victim"
-    victim.write_text("mine")
-    if kind == "pipe":
-        os.mkfifo(mark)
-    elif kind == "link":
-        mark.symlink_to(victim)
-    else:
-        mark.write_text('{"names": ["../victim"], "remove": ["../victim"]}')
-    read = ["posterior", "--scores", out / "scores.parquet", "--prior", out / "prior.json"]
-    assert "is incomplete" in punoise(*read, "--out", "-", expect=3).err
-    punoise("run", *tables, *FAST, "--out-dir", out)
-    punoise(*read, "--out", "-")
-    assert victim.read_text() == "mine"
-
-
-def test_a_sharded_run_that_was_killed_is_not_read_as_one(punoise, frames, tmp_path):
+def test_shards_of_a_run_that_was_killed_are_not_read(punoise, frames, tmp_path):
     for frame, name in zip(frames, "lu", strict=True):
         frame.to_parquet(tmp_path / f"{name}.parquet")
     pair = ["--labeled", tmp_path / "l.parquet", "--unlabeled", tmp_path / "u.parquet", *FAST]
+    other = tmp_path / "other.parquet"  # gives a shard of another name
+    frames[1].to_parquet(other)
     out = tmp_path / "out"
+    punoise("run", *pair[:3], other, *FAST, "--shards", "--out-dir", out)
+    killed_among_renames(3, out, *pair, "--shards")
+    for name in ("scores/", "scores/unlabeled-u.parquet", "scores/*.parquet"):
+        read = ["posterior", "--scores", out / name, "--alpha", "0.1", "--out", "-"]
+        assert "is incomplete" in punoise(*read, expect=3).err
     punoise("run", *pair, "--shards", "--out-dir", out)
-    (out / writing.UNFINISHED).touch()
-    read = ["posterior", "--scores", out / "scores/", "--prior", out / "prior.json", "--out", "-"]
-    assert "is incomplete" in punoise(*read, expect=3).err
-    punoise("run", *pair, "--shards", "--out-dir", out, "--resume")
     punoise(*read)
-
-
-def test_the_mark_of_a_killed_run_outlives_one_that_does_not_begin(punoise, frames, tmp_path):
-    import fcntl
-
-    for frame, name in zip(frames, "lu", strict=True):
-        frame.to_parquet(tmp_path / f"{name}.parquet")
-    pair = ["--labeled", tmp_path / "l.parquet", "--unlabeled", tmp_path / "u.parquet", *FAST]
-    out = tmp_path / "out"
-    punoise("run", *pair, "--shards", "--out-dir", out)
-    (out / writing.UNFINISHED).touch()
-    live = os.open(out, os.O_RDONLY)
-    fcntl.flock(live, fcntl.LOCK_EX)
-    result = punoise("run", *pair, "--shards", "--out-dir", out, expect=2)
-    os.close(live)
-    assert "another run" in result.err
-    read = ["posterior", "--scores", out / "scores/", "--prior", out / "prior.json", "--out", "-"]
-    assert "is incomplete" in punoise(*read, expect=3).err
+    shards = {"labeled-l.parquet", "unlabeled-u.parquet", "_manifest.json"}
+    for name in ("scores", "posterior"):
+        assert {path.name for path in (out / name).iterdir()} == shards
+    punoise("run", *pair, "--out-dir", out)
+    assert not (out / "scores").exists()
 
 
 def test_a_provenance_knows_the_files_of_its_run(results, punoise, tmp_path):
@@ -330,24 +334,48 @@ def test_a_provenance_knows_the_files_of_its_run(results, punoise, tmp_path):
     assert "run" in punoise(*report, expect=3).err
 
 
-def test_leftovers_go_unless_somebody_writes_them(punoise, scores, tmp_path):
-    target = tmp_path / "p.json"
-    left = [tmp_path / f".p.json.{word}.tmp" for word in ("aaaaaaaa", "bbbbbbbb")]
-    mine = [tmp_path / ".p.json.notes.tmp", tmp_path / ".q.json.aaaaaaaa.tmp"]
-    stages = [tmp_path / ".punoise-aaaaaaaa", tmp_path / ".punoise-bbbbbbbb"]
-    for path in (*left, *mine):
-        path.write_text("half")
-    for stage in stages:
-        stage.mkdir()
-        (stage / writing.LOCK).touch()
-    import fcntl
+@pytest.mark.parametrize("change", ["other", "more", "fewer"])
+def test_a_provenance_knows_the_shards_of_its_run(change, frames, punoise, tmp_path):
+    for frame, name in zip(frames, "lu", strict=True):
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    pair = ["--labeled", tmp_path / "l.parquet", "--unlabeled", tmp_path / "u.parquet", *FAST]
+    out = tmp_path / "out"
+    punoise("run", *pair, "--shards", "--out-dir", out)
+    report = ["report", "--scores", out / "scores", "--prior", out / "prior.json"]
+    report += ["--provenance", out / "provenance.json", "--out", tmp_path / "r.html"]
+    punoise(*report)
+    shard = out / "scores" / "unlabeled-u.parquet"
+    if change == "fewer":
+        shard.rename(tmp_path / "elsewhere")
+    elif change == "more":
+        shutil.copy(shard, out / "scores" / "unlabeled-v.parquet")
+    else:
+        pd.read_parquet(shard).head(300).to_parquet(shard)
+    assert "unlabeled-" in punoise(*report, expect=3).err
 
-    with open(left[1], "rb+") as live, open(stages[1] / writing.LOCK, "rb+") as live_stage:
-        for file in (live, live_stage):
-            fcntl.flock(file, fcntl.LOCK_EX)
-        punoise("estimate-prior", "--scores", scores, "--out", target)
-        punoise("simulate", "--out-dir", tmp_path, "--n-labeled", 30, "--n-unlabeled", 30)
-    assert [path.exists() for path in (*left, *mine, *stages)] == [0, 1, 1, 1, 0, 1]
+
+def test_leftovers_go_unless_somebody_may_write_them(punoise, scores, tmp_path):
+    done = subprocess.Popen(["true"])
+    done.wait()
+    here, away = writing._host(), "0" * 8
+    kept = {f"{here}-{os.getpid()}", f"{away}-1"}  # of live processes, as far as one can tell
+    gone = {f"{here}-{done.pid}", f"{away}-2"}
+    files = {writer: tmp_path / f".p.json.{writer}-aaaaaaaa.tmp" for writer in kept | gone}
+    folders = {writer: tmp_path / f".punoise.{writer}-aaaaaaaa.tmp" for writer in kept | gone}
+    mine = [tmp_path / ".p.json.notes.tmp", tmp_path / f".q.json.{here}-{done.pid}-aaaaaaaa.tmp"]
+    for path in (*files.values(), *mine):
+        path.write_text("half")
+    for path in folders.values():
+        path.mkdir()
+        (path / "scores.parquet").touch()
+    two_days_ago = time.time() - 2 * 86_400
+    for path in (files[f"{away}-2"], folders[f"{away}-2"]):
+        os.utime(path, (two_days_ago, two_days_ago))
+    punoise("estimate-prior", "--scores", scores, "--out", tmp_path / "p.json")
+    punoise("simulate", "--out-dir", tmp_path, "--n-labeled", 30, "--n-unlabeled", 30)
+    for by_writer in (files, folders):
+        assert {writer for writer, path in by_writer.items() if path.exists()} == kept
+    assert all(path.exists() for path in mine)
 
 
 @pytest.mark.parametrize("command", ["estimate-prior", "run"])

@@ -15,8 +15,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pu_noise_cli.tables import writing
-
 FAST = ("--classifier", "logistic")
 RESULTS = {"scores.parquet", "posterior.parquet", "model.punoise", "report.html", "provenance.json"}
 RESULTS |= {"candidates.tsv", "columns.tsv", "labels_to_check.tsv"}
@@ -48,7 +46,7 @@ def test_a_linked_directory_of_shards_is_not_followed(name, options, parquet, pu
     punoise("run", *parquet, "--shards", "--out-dir", out)
     (out / name).rename(victim)
     (out / name).symlink_to(victim, target_is_directory=True)
-    (out / writing.UNFINISHED).touch()
+    state(out, complete=False)
     before = content(victim)
     refused = 2 if options == ["--shards"] else 0
     fails = ["--drop-columns", "none"] if "--on-failure" in options else []
@@ -66,30 +64,60 @@ def test_a_planted_provenance_removes_nothing_outside(parquet, punoise, tmp_path
     assert content(victim) == before
 
 
-# ---- Marks
+# ---- Provenances
 
 
-@pytest.mark.parametrize("kind", ["pipe", "brackets", "directory"])
-def test_no_reader_opens_a_mark(kind, results, punoise, tmp_path):
+def state(out: Path, **changes: object) -> None:
+    """Change what a provenance says."""
+    name = out / "provenance.json"
+    name.write_text(json.dumps(json.loads(name.read_text()) | changes))
+
+
+def test_an_incomplete_provenance_removes_no_other_files(tables, punoise, tmp_path):
+    out = tmp_path / "out"
+    punoise("run", *tables, *FAST, "--out-dir", out)
+    mine = [tmp_path / "victim", out / "notes.txt", out / "scores" / "notes.txt"]
+    mine[2].parent.mkdir()
+    for path in mine:
+        path.write_text("mine")
+    names = ["../victim", "notes.txt", "scores/notes.txt", "scores/../notes.txt", str(mine[0])]
+    state(out, complete=False, files=dict.fromkeys(names, "0" * 64))
+    punoise("run", *tables, *FAST, "--format", "tsv", "--out-dir", out)
+    assert [path.read_text() for path in mine] == ["mine"] * 3
+
+
+@pytest.mark.parametrize("kind", ["pipe", "brackets", "other"])
+def test_a_provenance_that_is_none_stops_no_reader(kind, results, punoise, tmp_path):
     out = tmp_path / "out"
     shutil.copytree(results, out)
-    mark = out / writing.UNFINISHED
+    provenance = out / "provenance.json"
+    provenance.unlink()
     if kind == "pipe":
-        os.mkfifo(mark)
-    elif kind == "directory":
-        mark.mkdir()
+        os.mkfifo(provenance)
     else:
-        mark.write_text("[" * 200_000)
-    scores = ["--scores", out / "scores.parquet"]
-    for command in (
-        ["summarize", out / "prior.json"],
-        ["report", "--prior", out / "prior.json"],
-        ["posterior", *scores, "--prior", out / "prior.json"],
-        ["estimate-prior", *scores],
-    ):
-        started = time.monotonic()
-        assert "is incomplete" in punoise(*command, "--out", tmp_path / "x.tsv", expect=3).err
-        assert time.monotonic() - started < 5
+        provenance.write_text({"brackets": "[" * 200_000, "other": '{"complete": false}'}[kind])
+    started = time.monotonic()
+    read = ["posterior", "--scores", out / "scores.parquet", "--prior", out / "prior.json"]
+    punoise(*read, "--out", "-")
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("summarize", "prior.json"),
+        ("report", "--prior", "prior.json"),
+        ("posterior", "--scores", "scores.parquet", "--prior", "prior.json"),
+        ("estimate-prior", "--scores", "scores.parquet"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_no_command_reads_files_of_incomplete_results(words, results, punoise, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(results, out)
+    state(out, complete=False)
+    given = [out / word if "." in word else word for word in words]
+    assert "is incomplete" in punoise(*given, "--out", tmp_path / "x.tsv", expect=3).err
 
 
 # ---- What a failed run leaves
@@ -107,18 +135,16 @@ def test_a_failure_leaves_no_result_of_an_earlier_run(form, tables, punoise, tmp
     punoise("run", *tables, *FAST, *evidence, "--format", form, "--out-dir", out)
     (out / "notes.txt").write_text("mine")
     punoise("run", *failing(tables), "--out-dir", out)
-    assert {path.name for path in out.iterdir()} == {"prior.json", "notes.txt"}
+    names = {path.name for path in out.iterdir()}
+    assert names == {"prior.json", "provenance.json", "notes.txt"}
     assert json.loads((out / "prior.json").read_text())["alpha"] is None
 
 
-def test_a_failure_after_shards_leaves_no_readable_table(parquet, punoise, tmp_path):
+def test_a_failure_leaves_no_shards_of_an_earlier_run(parquet, punoise, tmp_path):
     out = tmp_path / "out"
     punoise("run", *parquet, "--shards", "--out-dir", out)
     punoise("run", *failing(parquet), "--shards", "--out-dir", out)
-    assert {path.name for path in out.iterdir()} <= {"prior.json", "scores", "posterior"}
-    for name in ("scores", "posterior"):
-        read = ("posterior", "--scores", out / name, "--alpha", "0.1", "--out", "-")
-        assert "_manifest.json" in punoise(*read, expect=3).err
+    assert {path.name for path in out.iterdir()} == {"prior.json", "provenance.json"}
 
 
 def test_a_result_that_was_changed_stays_but_is_marked(tables, punoise, tmp_path):
@@ -128,23 +154,20 @@ def test_a_result_that_was_changed_stays_but_is_marked(tables, punoise, tmp_path
         file.write("\n")
     punoise("run", *failing(tables), "--out-dir", out)
     prior = json.loads((out / "prior.json").read_text())
-    assert {path.name for path in out.iterdir()} == {"prior.json", "posterior.tsv"}
+    names = {path.name for path in out.iterdir()}
+    assert names == {"prior.json", "provenance.json", "posterior.tsv"}
     assert "posterior.tsv" in prior["warnings"][0]["message"]
 
 
 def test_a_failure_after_a_kill_leaves_no_files_of_two_runs(tables, punoise, tmp_path):
-    from test_hardening import killed_while_committing
+    from test_hardening import killed_among_renames
 
     out = tmp_path / "out"
     punoise("run", *tables, *FAST, "--out-dir", out)
-    killed_while_committing(out, tables, 3)
+    killed_among_renames(3, out, *tables, *FAST)
     punoise("run", *failing(tables), "--out-dir", out)
-    left = {path.name for path in out.iterdir() if path.name[0] != "."}
-    prior = json.loads((out / "prior.json").read_text())
-    assert prior["alpha"] is None
-    if left - {"prior.json"}:  # they must not be taken for results
-        read = ("posterior", "--scores", out / "scores.parquet", "--alpha", "0.1", "--out", "-")
-        assert "is incomplete" in punoise(*read, expect=3).err
+    assert json.loads((out / "prior.json").read_text())["alpha"] is None
+    assert {path.name for path in out.iterdir()} == {"prior.json", "provenance.json"}
     punoise("run", *tables, *FAST, "--out-dir", out)
     assert {path.name for path in out.iterdir()} == {*RESULTS, "prior.json"}
 
@@ -220,19 +243,13 @@ def test_every_signal_that_ends_a_run_cleans_up(name, tables, tmp_path):
 @pytest.mark.parametrize(
     "step", ["train", pytest.param("estimate", marks=pytest.mark.ci), "sample_report"]
 )
-def test_a_signal_among_shards_leaves_no_new_ones_beside_an_old_prior(
-    step, parquet, punoise, tmp_path
-):
+def test_a_signal_among_shards_leaves_the_old_results(step, parquet, punoise, tmp_path):
     out = tmp_path / "out"
     run = ("run", *parquet, "--shards", "--out-dir", out)
     punoise(*run)
     before = content(out)
     assert stopped(signal.SIGTERM, step, *run, "--seed", "1") == 143
-    after = content(out)
-    if after != before:
-        read = ["posterior", "--scores", out / "scores", "--prior", out / "prior.json"]
-        assert "_manifest.json" in punoise(*read, "--out", "-", expect=3).err
-        assert "posterior/_manifest.json" not in after
+    assert content(out) == before
     punoise(*run)
     assert content(out).keys() == before.keys()
 
