@@ -29,20 +29,20 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
-from . import pipeline, proteomics  # noqa: F401
+from . import pipeline
 from .audit.design import designs, draw_rows, earlier_rows
 from .errors import EstimationError, InputError, UsageError, option, python_spelling
-from .evidence.apply import GroupRanges, LevelRanges, WriteEvidence
 from .notices import Notice
 from .numerics import FloatArray, IntArray
 from .options import check_together, check_values, definitions, passed
-from .pipeline import Inputs, Posteriors, RunResult, RunSettings, ScoredRows
+from .pipeline import Inputs, Posteriors, ScoredRows
 from .posterior.candidates import FirstRows
+from .posterior.columns import ScoredChunk
 from .prior.document import Prior, percent
+from .recipes.run import RunResult, RunSettings, run, write_results
 from .report.page import PRINT, Page
 from .scale.engine import Engine, ahead
 from .score.contributions import as_batch
@@ -54,6 +54,7 @@ from .tables.reading import Table, open_table, table_in_memory
 from .tables.results import check_complete, new_results
 from .tables.rows import LABELED, NEGATIVE, Rows
 from .tables.writing import write_text
+from .variants.apply import GroupRanges, LevelRanges, WriteEvidence
 
 Frame: TypeAlias = Any  # a data frame of the caller's library
 TableLike: TypeAlias = Any  # a data frame, a series of scores, a numpy array, or a file name
@@ -66,7 +67,6 @@ OF_THE_PROCESS = frozenset(
 # the values of `set` for the rows of each table
 SETS = {"labeled": ["labeled"], "negatives": ["negative"], "unlabeled": ["unlabeled", "overlap"]}
 ONE_TABLE, ALL = "table", "all"
-LEVELS = ("psms", "peptides", "proteins")
 BARS = 48  # of a small histogram
 
 
@@ -177,10 +177,10 @@ class Model(_Answer):
     def _score(self, rows: Rows, form: Form, posteriors: Posteriors, threads: int) -> Frame:
         names = [name for name in posteriors.columns if name != "posterior_labeled"]
         scored = ahead(self.stored.model.score, rows.chunks([*rows.features, *rows.kept]), threads)
-        batches = []
+        batches, step = [], posteriors.step
         for chunk, scores in scored:
             arrays = [pa.array(scores, from_pandas=True)]
-            arrays += posteriors.step.arrays(names, chunk, scores)
+            arrays += step.arrays(names, ScoredChunk(step.sketch, chunk, scores))
             batches.append(pa.RecordBatch.from_arrays(arrays, [SCORE, *names]))
         return form.native(pa.Table.from_batches(batches))
 
@@ -312,19 +312,6 @@ class Estimated(Model):
         frame = self._form.native(pa.table(self.posteriors.by_group.groups.table()))
         return frame.set_index("group") if self._form.backend == "pandas" else frame
 
-    @property
-    def thresholds(self) -> Frame | None:
-        """With `evidence`: the scores from which each level is reached."""
-        found = self.tables.get("thresholds")
-        return None if found is None else self._form.native(found)
-
-    @property
-    def levels(self) -> dict[str, Frame]:
-        """With `spectrum_columns`: the accepted order of psms, peptides and proteins, by level."""
-        return {
-            name: self._form.native(self.tables[name]) for name in LEVELS if name in self.tables
-        }
-
     # ---- Verification by hand
 
     def audit(
@@ -372,8 +359,8 @@ class Estimated(Model):
         with _as_in_python(), self._opened_scores() as scored:
             prior = pipeline.estimate(scored, settings.prior, engine, _opened_audits(audits))
             with tempfile.TemporaryDirectory() as folder, new_results(folder) as results:
-                about = self.run.made_of
-                run = pipeline.write_posteriors(settings, scored, prior, about, engine, results)
+                source = self.run.provenance
+                run = write_results(settings, scored, prior, source, engine, results)
                 tables = _read_tables(str(results.folder), settings.inputs, self.tables)
         return replace(
             self,
@@ -538,7 +525,9 @@ def load(path: str | os.PathLike[str]) -> Model:
 
 
 def _posteriors(stored: StoredModel, prior: Prior, engine: Engine) -> Posteriors:
-    return pipeline.posteriors(pipeline.stored_scores(stored), prior, pipeline.Wanted(), engine)
+    calibrated_by, target_alpha = pipeline.in_population(prior, None)
+    calibration = pipeline.calibrate_scores(pipeline.stored_scores(stored), calibrated_by)
+    return pipeline.interpret(calibration, pipeline.Wanted(target_alpha=target_alpha))
 
 
 def estimate(
@@ -565,9 +554,6 @@ def estimate(
     drop_columns: Sequence[str] = (),
     na: Sequence[str] = (),
     categorical: Sequence[str] = (),
-    spectrum_columns: Sequence[str] = (),
-    peptide_column: str | None = None,
-    protein_column: str | None = None,
     transform: bool | None = None,
     score_column: str | None = None,
     lower_is_positive: bool = False,
@@ -581,7 +567,6 @@ def estimate(
     purity: float | None = None,
     alpha_between: tuple[float, float] | None = None,
     beta_between: tuple[float, float] | None = None,
-    evidence: str | None = None,
     target_alpha: float | None = None,
     bounds: bool = False,
     fdr: float | None = None,
@@ -623,8 +608,6 @@ def estimate(
         Further texts that stand for missing values.
     categorical
         Columns of categories that look like numbers.
-    spectrum_columns, peptide_column, protein_column
-        Of matches with decoys: what identifies a spectrum, a peptide and a protein.
     transform
         Learn a score (True) or not (False). By default a single numeric column is the score.
     score_column
@@ -649,8 +632,6 @@ def estimate(
         true, the interval is wrong, and scores alone seldom show that.
     alpha_between, beta_between
         Ranges in which alpha and beta are known to lie.
-    evidence
-        "acmg", or a file with levels of evidence.
     target_alpha
         Give posteriors for another population, in which this fraction is positive.
     bounds, fdr
@@ -702,9 +683,9 @@ def estimate(
             prior=_pick(pipeline.PriorSettings, options),
             wanted=_pick(pipeline.Wanted, options),
         )
-        run = pipeline.run(settings, Engine(threads), folder)
-        assert run.scored.rows is not None
-        sources = _sources(forms, run.scored.rows)
+        found = run(settings, Engine(threads), folder)
+        assert found.scored.rows is not None
+        sources = _sources(forms, found.scored.rows)
         typed = {
             name: table.take(places)
             for name, (_, places) in sources.items()
@@ -712,12 +693,13 @@ def estimate(
         }
         # everything that later calls need, in memory
         bare = replace(settings.inputs, labeled=None, unlabeled=None, negatives=None, table=None)
+        model = pipeline.stored_model(found.scored, found.posteriors.bounds)
         return Estimated(
-            document=run.prior,
-            stored=replace(pipeline.stored_model(run), prior=pipeline.stored_prior(run.prior)),
-            posteriors=run.posteriors,
+            document=found.prior,
+            stored=replace(model, prior=pipeline.stored_prior(found.prior)),
+            posteriors=found.posteriors,
             settings=replace(settings, inputs=bare),
-            run=replace(run, scored=replace(run.scored, rows=None, scores=None, scorer=None)),
+            run=replace(found, scored=replace(found.scored, rows=None, scores=None, scorer=None)),
             scores=Path(folder, "scores.parquet").read_bytes(),
             tables=_read_tables(folder, settings.inputs, typed),
             sources=sources,
@@ -817,11 +799,6 @@ def _read_tables(folder: str, inputs: Inputs, typed: Mapping[str, pa.Table]) -> 
         for column in kept:
             place = tables[name].column_names.index(column)
             tables[name] = tables[name].set_column(place, column, typed[name][column])
-    for name in ("thresholds", *LEVELS):
-        file = os.path.join(folder, f"{name}.tsv")
-        if os.path.exists(file):
-            layout = pyarrow.csv.ParseOptions(delimiter="\t")
-            tables[name] = pyarrow.csv.read_csv(file, parse_options=layout)
     return tables
 
 

@@ -247,7 +247,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _least_score(self, found: Estimated) -> float:
         """The score above which rows are called positive."""
-        columns, scores = found.posteriors.columns, found.posteriors.calibration.sketch.scores
+        columns, scores = found.posteriors.by_cell, found.posteriors.calibration.sketch.scores
         called = columns["posterior"] >= self.threshold
         if self.fdr is not None:
             called = columns["fdr"] <= self.fdr

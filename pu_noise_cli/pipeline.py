@@ -1,45 +1,44 @@
-"""The path from tables to files: rows, scores, prior, posteriors, results.
+"""The steps from tables to files: rows, scores, prior, posteriors, results.
 
     rows    = open_rows(inputs)                          tables, matched by column name
     trained = train(rows, scoring, engine)               a classifier of labeled against unlabeled
     scored  = score_rows(rows, trained, engine)          honest scores, and the sketch of them
     prior   = estimate(scored, settings, engine)         alpha and beta
-    result  = posteriors(scored, prior, wanted, engine)  what each score says about its row
-    engine.write(result.step, ...)                       POSTERIOR, row by row
+    meaning = calibrate_scores(scored, prior)            what each score says about its row
+    columns = interpret(meaning, wanted, bounds)         the columns of POSTERIOR
+    write_posteriors(columns, scored, engine, out)       POSTERIOR, row by row
 
-`run` takes every step and writes one directory. A single command takes some of the steps, and reads
-what an earlier command wrote in place of the others. Settings have a field for each option.
+These are the steps; recipes/ has what each command makes of them. Settings have a field for each
+option.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from .audit.design import audit_command, next_steps, read_audits
+from .audit.design import next_steps, read_audits
 from .audit.verdicts import revise
 from .errors import EstimationError, InputError, PunoiseError, UsageError, option
-from .evidence.apply import LevelRanges
-from .evidence.strengths import Grading, strengths
-from .evidence.thresholds import (
-    GatherControls,
-    Publication,
-    Thresholds,
-    write_group_thresholds,
-)
 from .notices import Notice
-from .numerics import FloatArray
+from .numerics import FloatArray, IntArray
 from .posterior.calibration import Bounds, Calibration, GatherGroups, bounds, calibrate
 from .posterior.candidates import ListedRows
-from .posterior.groups import GroupPosteriors, Groups, WriteGroupPosteriors, check_by
+from .posterior.columns import CellColumn, Column, Columns
+from .posterior.groups import GroupPosteriors, Groups, check_by
 from .posterior.groups import estimate_groups as pool_groups
-from .posterior.table import Columns, WritePosteriors, bound_columns, posterior_columns
-from .prior.base import ESTIMATORS, Settings, Shares
+from .posterior.table import (
+    Arrays,
+    PosteriorRows,
+    WritePosteriors,
+    bound_columns,
+    posterior_columns,
+)
+from .prior.base import ESTIMATORS, Settings
 from .prior.checks import training_rows
 from .prior.document import Prior, parse_prior, shares_for, stated
 from .prior.estimation import (
@@ -52,55 +51,31 @@ from .prior.estimation import (
 from .prior.multivariate import feature_samples
 from .prior.shift import shifted_prior
 from .report.content import WORDING, sample_page
-from .report.page import Page
-from .scale.engine import Engine, check_sharded_target
+from .report.page import Page, Section
+from .scale.engine import Engine
 from .score.classifiers import CLASSIFIERS
-from .score.contributions import Contribution, write_columns
+from .score.contributions import Contribution
 from .score.model import HonestScorer, StoredModel, save_model
 from .score.overlap import NO_OVERLAP, find_overlap
-from .score.scores import (
-    RowTally,
-    Tally,
-    TallyScores,
-    WriteScores,
-    are_negated,
-    column_notices,
-    open_scores,
-)
+from .score.scores import SketchScores, WriteScores, are_negated, column_notices
 from .score.sketch import Sketch, check_sizes
 from .score.sketch import read_sketches as merge_sketch_files
 from .score.training import ScoreSettings as ScoreSettings
 from .score.training import Trained, survey_step
 from .score.training import train as train_model
 from .tables.dialect import Layout
-from .tables.reading import READERS, Table, open_table
-from .tables.results import (
-    GROUP_THRESHOLDS,
-    OUTPUTS,
-    PROVENANCE,
-    SHARDED,
-    THRESHOLDS,
-    InputFile,
-    NewResults,
-    Provenance,
-    existing,
-    new_results,
-    obsolete_files,
-)
+from .tables.reading import Table, open_table
+from .tables.results import InputFile, Provenance
 from .tables.rows import IGNORED, LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
 from .tables.spool import copy_text, is_text
-from .tables.writing import (
-    write_atomically,
-    write_json,
-    write_text,
-)
+from .tables.writing import write_atomically
 
 DEFAULT_METHOD = "auto"
 
 
 def registered(kind: str) -> Collection[str]:
-    """The available methods, classifiers or table formats."""
-    registries = {"methods": (*ESTIMATORS, "all"), "classifiers": CLASSIFIERS, "formats": READERS}
+    """The available methods or classifiers."""
+    registries = {"methods": (*ESTIMATORS, "all"), "classifiers": CLASSIFIERS}
     return registries[kind]
 
 
@@ -410,9 +385,7 @@ def check_settings(settings: PriorSettings, rows: Rows) -> None:
         _method_settings(settings, rows.labeled_class)
 
 
-def _method_settings(
-    settings: PriorSettings, labeled_class: LabeledClass
-) -> tuple[str, Settings]:
+def _method_settings(settings: PriorSettings, labeled_class: LabeledClass) -> tuple[str, Settings]:
     """The method and its settings, checked against each other."""
     method = settings.method or DEFAULT_METHOD
     chosen = ESTIMATORS.values() if method == "all" else [ESTIMATORS[method]]
@@ -468,26 +441,35 @@ class Posteriors:
     """What each score says about its row, given alpha and beta."""
 
     calibration: Calibration
-    columns: Columns  # of POSTERIOR
-    beside: Columns  # of candidates, which POSTERIOR does not have
+    by_cell: Arrays  # columns of POSTERIOR, for all rows together
+    beside: Arrays  # columns of candidates that POSTERIOR does not have
     notices: tuple[Notice, ...]
     target_alpha: float | None = None
     bounds: Bounds | None = None
-    by_group: GroupPosteriors | None = None
+    by_group: GroupPosteriors | None = None  # in place of the columns by cell
+    further: Columns = field(default_factory=dict)  # columns that a domain adds
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of POSTERIOR after the score."""
+        return {**self._columns(self.by_cell), **self.further}
+
+    def with_column(
+        self, name: str, column: Column, notices: tuple[Notice, ...] = ()
+    ) -> Posteriors:
+        """The same with a further column, and with what was noticed when it was made."""
+        further = {**self.further, name: column}
+        return replace(self, further=further, notices=(*self.notices, *notices))
 
     @property
     def step(self) -> WritePosteriors:
         """The step that writes POSTERIOR."""
-        calibration = self.calibration
-        return WritePosteriors(
-            calibration.sketch, self.columns, calibration.label_sign, self.beside
-        )
+        sketch, label_sign = self.calibration.sketch, self.calibration.label_sign
+        return WritePosteriors(sketch, self.columns, label_sign, self._columns(self.beside))
 
-    def cells(self, name: str) -> FloatArray:
-        """A column by cell, of all rows together, shape (cells,)."""
-        column = self.columns[name]
-        assert isinstance(column, CellColumn)
-        return column.values
+    def _columns(self, by_cell: Arrays) -> Columns:
+        columns = {name: CellColumn(values) for name, values in by_cell.items()}
+        return columns if self.by_group is None else self.by_group.columns(columns)
 
 
 def calibrate_scores(scored: ScoredRows, prior: Prior) -> Calibration:
@@ -523,9 +505,7 @@ def bound(
     return bounds(calibration, seed, scored.widening)
 
 
-def interpret(
-    calibration: Calibration, wanted: Wanted, bounds: Bounds | None = None
-) -> Posteriors:
+def interpret(calibration: Calibration, wanted: Wanted, bounds: Bounds | None = None) -> Posteriors:
     """The columns of POSTERIOR, and those of candidates; bounds are in POSTERIOR if wanted."""
     columns = posterior_columns(
         calibration,
@@ -536,8 +516,8 @@ def interpret(
     beside = {} if bounds is None else bound_columns(bounds, wanted.target_alpha)
     return Posteriors(
         calibration,
-        {name: CellColumn(values) for name, values in columns.items()},
-        {name: CellColumn(values) for name, values in beside.items()},
+        columns,
+        beside,
         (*calibration.notices, *(() if bounds is None else bounds.notices)),
         wanted.target_alpha,
         bounds,
@@ -554,13 +534,8 @@ def by_group(
     of_groups = GroupPosteriors(
         groups, calibration, posteriors.bounds, wanted.fdr, wanted.target_alpha
     )
-    return replace(
-        posteriors,
-        columns=of_groups.columns(posteriors.columns),
-        beside=of_groups.columns(posteriors.beside),
-        notices=(*posteriors.notices, *groups.notices),
-        by_group=of_groups,
-    )
+    notices = (*posteriors.notices, *groups.notices)
+    return replace(posteriors, notices=notices, by_group=of_groups)
 
 
 def estimate_groups(
@@ -576,173 +551,26 @@ def estimate_groups(
     return pool_groups(scored.rows, by, calibration, engine, scored.scorer)
 
 
-# ---- Everything in one go
+# ---- Results
 
 
-@dataclass(frozen=True)
-class CalibrationRecord:
-    """What thresholds say about their use; they list the rows of known class, too."""
-
-    disease: str | None = None  # a MONDO id
-    clinical_use: bool = False
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """All settings of a run."""
-
-    inputs: Inputs
-    scoring: ScoreSettings
-    prior: PriorSettings
-    wanted: Wanted
-    calibration: CalibrationRecord | None = None  # thresholds are the main result
-    table_format: str = "parquet"
-    sharded: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)  # that affect results
-    execution: Mapping[str, Any] = field(default_factory=dict)  # that do not
+def write_posteriors(
+    posteriors: Posteriors, scored: ScoredRows, engine: Engine, out: str
+) -> PosteriorRows:
+    """Write POSTERIOR."""
+    return engine.write(posteriors.step, _scores_of(scored), "posterior", out)
 
 
-@dataclass(frozen=True, eq=False)
-class RunResult:
-    """What a run found and wrote."""
-
-    scored: ScoredRows
-    prior: Prior
-    posteriors: Posteriors
-    page: Page  # the report
-    listed: ListedRows
-    made_of: Provenance
-    files: Sequence[str] = ()
-
-    @property
-    def notices(self) -> tuple[Notice, ...]:
-        return (*self.prior.notices, *self.posteriors.notices)
-
-
-def run(settings: RunSettings, engine: Engine, out_dir: str) -> RunResult:
-    """Take all steps; files in `out_dir` are replaced only once every step has succeeded."""
-    inputs = settings.inputs
-    sources = (inputs.labeled, inputs.unlabeled, inputs.negatives, inputs.table)
-    names = [source for source in sources if isinstance(source, str)]
-    check_unlabeled(inputs, settings.prior.alpha)
-    rows = open_rows(inputs)
-    check_settings(settings.prior, rows)
-    if (domain := domain_of(rows)) is not None:
-        domain.check(settings)
-    with new_results(out_dir, names) as results:
-        for name in SHARDED if settings.sharded else ():
-            check_sharded_target(os.path.join(out_dir, name, ""), rows, in_results=True)
-        result = _run(settings, rows, engine, results)
-        return replace(result, files=results.commit(result.made_of))
-
-
-def write_failure(settings: RunSettings, error: PunoiseError, out_dir: str) -> Prior:
-    """Write prior.json that says why there is no estimate, in place of a run's results."""
-    prior = failed_prior_for(settings.prior, error)
-    with new_results(out_dir) as results:
-        new = ["prior.json", PROVENANCE]
-        replaced = {*new, *obsolete_files(results.out_dir, new)}
-        if left := sorted({*existing(results.out_dir, OUTPUTS)} - replaced):
-            prior = prior.with_remark(f"of an earlier run, not of this one: {', '.join(left)}")
-        write_json(results.path("prior.json"), prior.to_json())
-        options, execution = dict(settings.options), dict(settings.execution)
-        results.commit(Provenance(options=options, execution=execution, warnings=[*prior.notices]))
-    return prior
-
-
-def _run(settings: RunSettings, rows: Rows, engine: Engine, results: NewResults) -> RunResult:
-    """The steps."""
-    folder = results.folder
-    suffix = "/" if settings.sharded else f".{settings.table_format}"
-    scores = results.path(f"scores{suffix}")
-    trained = train(rows, settings.scoring, engine, keep_digests=True)
-    scored = score_rows(rows, trained, engine, scores)
-    scored = replace(scored, scores=open_scores(scores))
-    prior = estimate(scored, settings.prior, engine)
-    if prior.alpha is None:  # then nothing can be said about the rows
-        raise EstimationError(prior.reason)
-    write_json(str(folder / "prior.json"), prior.to_json())
-    if trained.learned:
-        write_columns(trained.contributions, str(folder))
-    made_of = provenance(rows, trained, settings.options, settings.execution)
-    result = write_posteriors(settings, scored, prior, made_of, engine, results)
-    write_model(stored_model(result), str(folder / "model.punoise"))
-    made_of.execution["seconds"] = engine.seconds
-    return result
-
-
-def stored_model(result: RunResult) -> StoredModel:
-    """The model of a run, with everything that new rows need."""
-    assert result.scored.trained is not None
-    found = result.posteriors
-    widening = None if found.bounds is None else found.bounds.widening
-    return StoredModel(result.scored.trained.model, result.scored.sketch, widening=widening)
+def stored_model(scored: ScoredRows, bounds: Bounds | None) -> StoredModel:
+    """The model of scored rows, with everything that new rows need."""
+    assert scored.trained is not None
+    widening = None if bounds is None else bounds.widening
+    return StoredModel(scored.trained.model, scored.sketch, widening=widening)
 
 
 def stored_prior(prior: Prior) -> dict[str, Any]:
     """The prior as a model file holds it."""
     return msgspec.structs.replace(prior, curves=None).to_json()
-
-
-def write_posteriors(
-    settings: RunSettings,
-    scored: ScoredRows,
-    prior: Prior,
-    made_of: Provenance,
-    engine: Engine,
-    results: NewResults,
-) -> RunResult:
-    """The steps after the prior, and the report."""
-    folder = results.folder
-    suffix = "/" if settings.sharded else f".{settings.table_format}"
-    found = posteriors(
-        scored, prior, settings.wanted, engine, bounded=True, estimation=settings.prior
-    )
-    out = results.path(f"posterior{suffix}")
-    written = engine.write(found.step, _scores_of(scored), "posterior", out)
-    written.listed.write(str(folder))
-    if scored.domain is not None:
-        engine.call("levels", scored.domain.write, scored.rows, found.levels, str(folder))
-    if found.by_group is not None:
-        groups = str(folder / f"groups.{settings.table_format}")
-        found.by_group.write(groups, found.negated)
-    if found.thresholds is not None:
-        about = _publication(settings, scored, prior, made_of, engine)
-        for name in THRESHOLDS:
-            found.thresholds.write(str(folder / name), about)
-        if found.by_group is not None:
-            write_group_thresholds(found.by_group, found.thresholds, str(folder / GROUP_THRESHOLDS))
-    page = sample_report(
-        prior,
-        found,
-        settings.wanted.target_alpha,
-        written.listed,
-        made_of,
-        () if scored.trained is None else scored.trained.contributions,
-        command=audit_command(f"scores{suffix}", "prior.json"),
-    )
-    write_text(str(folder / "report.html"), page.html())
-    return RunResult(scored, prior, found, page, written.listed, made_of)
-
-
-def _publication(
-    settings: RunSettings, scored: ScoredRows, prior: Prior, made_of: Provenance, engine: Engine
-) -> Publication:
-    """What the thresholds of a run say about themselves."""
-    assert prior.beta is not None  # or there would be no thresholds
-    dataset, record = prior.sample or made_of.score_column or "score", settings.calibration
-    about = Publication(dataset, prior.method, prior.beta, score_column=made_of.score_column)
-    if record is None:
-        return about
-    controls = engine.gather(
-        GatherControls(scored.negated, scored.sketch.labeled_class), _scores_of(scored), "controls"
-    )
-    return replace(
-        about,
-        disease=record.disease,
-        research_use_only=not record.clinical_use,
-        controls=controls,
-    )
 
 
 def provenance(
@@ -771,41 +599,30 @@ def provenance(
     )
 
 
-# ---- Reports
-
-
 def sample_report(
     prior: Prior,
-    found: Posteriors,
-    target_alpha: float | None,
+    posteriors: Posteriors,
     listed: ListedRows,
-    made_of: Provenance | None,
+    provenance: Provenance | None,
     contributions: Sequence[Contribution] = (),
+    *,
+    sections: Sequence[Section] = (),
     sources: Sequence[InputFile] = (),
     command: str = "punoise audit",
 ) -> Page:
     """The report of one sample; `command` draws rows to verify by hand."""
-    if found.domain is not None:
-        return found.domain.page(
-            found.levels,
-            prior=prior,
-            notices=(*prior.notices, *found.notices),
-            listed=listed,
-            contributions=contributions,
-            provenance=made_of,
-            sources=sources,
-        )
+    bounds, target_alpha = posteriors.bounds, posteriors.target_alpha
     return sample_page(
         prior,
-        replace(found.calibration, notices=found.notices),
-        found.columns,
-        None if found.bounds is None else found.bounds.at(target_alpha),
+        replace(posteriors.calibration, notices=posteriors.notices),
+        posteriors.by_cell,
+        None if bounds is None else bounds.at(target_alpha),
         target_alpha=target_alpha,
         listed=listed,
         contributions=contributions,
-        provenance=made_of,
+        provenance=provenance,
         sources=sources,
-        thresholds=found.thresholds,
-        groups=None if found.by_group is None else found.by_group.groups,
-        steps=next_steps(prior, found.calibration, command, WORDING),
+        sections=sections,
+        groups=None if posteriors.by_group is None else posteriors.by_group.groups,
+        steps=next_steps(prior, posteriors.calibration, command, WORDING),
     )

@@ -249,11 +249,11 @@ def earlier_rows(
 
 
 def kept_columns(
-    tables: Sequence[Table], columns: Sequence[str], rows: IntArray, n_scores: int | None
+    tables: Sequence[Table], columns: Sequence[str], rows: IntArray, n_scores: int
 ) -> pa.Table:
     """Columns of tables as text, at increasing row numbers of shape (n,) over all tables.
 
-    The tables must have as many rows as the scores, if these are counted: ignored rows have none.
+    The tables must have as many rows as the scores: ignored rows have none.
     """
     parts, first = [], 0
     for table in tables:
@@ -265,7 +265,7 @@ def kept_columns(
             chunk = Chunk(part, np.zeros(len(places), np.int8), 0, first, file, file_row)
             parts.append(pa.table({column: as_text(chunk, column) for column in columns}))
             first += batch.num_rows
-    if (first <= rows[-1]) if n_scores is None else (first != n_scores):
+    if first != n_scores:
         names = " and ".join(table.name for table in tables)
         raise InputError(
             f"{names}: has {first} rows, not as many as the scores; give the tables that were "

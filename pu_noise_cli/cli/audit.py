@@ -54,8 +54,7 @@ def audit(options: Options, console: Console) -> None:
     sketch, by_set = calibration.sketch, designs(calibration, options.top)
     earlier, taken = earlier_rows(options.verdicts, scored.rows, sketch, by_set)
     drawn = draw_rows(scored.rows, sketch, by_set, wanted, taken, earlier, options.seed)
-    counted = int(sketch.counts.sum()) + sketch.missing + sketch.overlap
-    n_scores = counted if scored.domain is None else None  # only the best matches are counted
+    n_scores = int(sketch.counts.sum()) + sketch.missing + sketch.overlap
     drawn = _with_columns(drawn, tables, options.keep_columns or scored.rows.kept, n_scores)
     write_table(options.out, drawn.combine_chunks().to_batches()[0])
     fewer = (
@@ -81,7 +80,7 @@ def audit(options: Options, console: Console) -> None:
 
 
 def _with_columns(
-    drawn: pa.Table, tables: Sequence[Table], columns: Sequence[str], n_scores: int | None
+    drawn: pa.Table, tables: Sequence[Table], columns: Sequence[str], n_scores: int
 ) -> pa.Table:
     """The drawn rows with further columns of the tables."""
     import numpy as np

@@ -31,7 +31,7 @@ HEADINGS = (
 COMMANDS = {  # in the order of use, with the modules that hold them
     "Start here": {"run": "run", "report": "report", "audit": "audit", "simulate": "simulate"},
     "Proteomics": {"matches": "matches"},
-    "Variants": {"calibrate": "evidence", "apply": "evidence"},
+    "Variants": {"calibrate": "variants", "apply": "variants"},
     "Step by step": {
         "transform": "score",
         "estimate-prior": "prior",

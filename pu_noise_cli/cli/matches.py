@@ -30,9 +30,9 @@ def matches(options: Options, console: Console) -> None:
     punoise matches 'runs/*.pin' --by charge --out-dir results
     punoise matches --model results/model.punoise new.pin --out-dir new
     """
-    from ..score.training import ScoreSettings
     from ..proteomics.columns import MatchColumns
     from ..recipes.matches import MatchSettings, run_matches
+    from ..score.training import ScoreSettings
 
     settings = options.pick(
         MatchSettings,

@@ -309,7 +309,5 @@ def _load(threads: int | None = None) -> None:
         pa.array([""])
     finally:
         sys.meta_path.remove(_NoPandas)
-    from .. import proteomics  # noqa: F401
-
     if threads is not None:
         pa.set_cpu_count(threads)

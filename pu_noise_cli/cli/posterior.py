@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import InputError, UsageError
@@ -29,7 +29,6 @@ def posterior(options: Options, console: Console) -> None:
     punoise posterior --scores scores.tsv --alpha 0.0441 --beta 0.99 --out posterior.tsv
     """
     from .. import pipeline
-    from ..evidence.thresholds import Publication
     from ..posterior.groups import check_by
     from ..prior.checks import missing_scores
     from ..score.scores import open_scores
@@ -39,8 +38,6 @@ def posterior(options: Options, console: Console) -> None:
         raise UsageError("--by with --model or --sketch needs --groups")
     if options.groups_out is not None:
         check_table_target(options.groups_out)
-    if options.thresholds is not None:
-        _check_thresholds_target(options.thresholds)
     with_set = None if options.sketch is not None else options.model is None
     rows = open_scores(options.scores, with_set, options.group_column)
     options.check_table_out(rows)
@@ -48,43 +45,28 @@ def posterior(options: Options, console: Console) -> None:
         check_by(rows, options.by)
     with options.engine(console) as engine:
         scored, prior, notices = _read(options, rows, engine)
-        wanted = options.pick(pipeline.Wanted)
-        posteriors = pipeline.posteriors(scored, prior, wanted, engine)
+        prior, target_alpha = pipeline.in_population(prior, options.target_alpha)
+        wanted = replace(options.pick(pipeline.Wanted), target_alpha=target_alpha)
+        calibration, bounds = pipeline.calibrate_scores(scored, prior), None
+        if wanted.bounds:
+            bounds = pipeline.bound(calibration, scored, engine, wanted.seed, of_groups=True)
+        posteriors = pipeline.interpret(calibration, wanted, bounds)
+        if wanted.by is not None:
+            posteriors = pipeline.by_group(posteriors, scored, wanted, engine)
         written = engine.write(posteriors.step, rows, "posterior", options.out)
     if posteriors.by_group is not None:
+        groups = posteriors.by_group.groups
         if options.groups_out is not None:
-            posteriors.by_group.write(options.groups_out, posteriors.negated)
-        by_group = posteriors.by_group
-        console.print_groups(by_group.groups, by_group, posteriors.negated)
-    if (
-        options.thresholds is not None
-        and posteriors.thresholds is not None
-        and prior.beta is not None
-    ):
-        dataset = prior.sample or PurePath(options.scores).name.split(".")[0]
-        about = Publication(dataset, prior.method, prior.beta)
-        posteriors.thresholds.write(options.thresholds, about)
-        is_text = rows.tables[0].shards[0].format.kind != "parquet"
-        if is_text and options.model is None and not posteriors.negated:
-            console.say(
-                f"punoise: thresholds are on the scale of {options.scores}, which cannot say "
-                "whether its scores have the opposite sign (--lower-is-positive)"
-            )
-        console.print_thresholds(posteriors.thresholds)
-    console.print_calls(posteriors, written, options.fdr, graded=options.thresholds is None)
+            groups.write(options.groups_out)
+        console.print_groups(groups)
+    if options.fdr is not None and written.unlabeled:
+        lowest = f"; the lowest fdr of any row is {written.lowest_fdr:.2g}"
+        console.say(
+            f"calls  {written.called:,} unlabeled rows have an fdr of at most {options.fdr}"
+            f"{'' if written.called else lowest}"
+        )
     missing = missing_scores(written.missing) if written.missing else ()
     console.conclude((*notices, *posteriors.notices, *missing))
-
-
-def _check_thresholds_target(name: str) -> None:
-    from ..tables.writing import check_table_target, check_target, is_json
-
-    check_target(name)
-    if not is_json(name):
-        try:
-            check_table_target(name)
-        except UsageError as error:
-            raise UsageError(f"{error}; thresholds may also be .json") from error
 
 
 def _read(

@@ -54,7 +54,7 @@ def estimate_prior(options: Options, console: Console) -> None:
         console.check_strict(prior.notices)
         return
     console.print_prior(prior, scored.sketch)
-    if prior.alpha is not None and scored.domain is None:
+    if prior.alpha is not None:
         scores, out = options.scores or "SCORES", options.out or "PRIOR"
         console.print_next(prior, pipeline.calibrate_scores(scored, prior), scores, out)
     options.write_data(prior.to_json())  # after all work, so that a failure leaves no file
@@ -118,10 +118,6 @@ def _read(options: Options, engine: Engine, console: Console) -> ScoredRows:
     pipeline.check_unlabeled(inputs, None)
     rows = pipeline.open_rows(inputs)
     pipeline.check_settings(options.pick(pipeline.PriorSettings), rows)
-    if options.dask is not None and rows.keys:
-        raise UsageError(
-            "--dask cannot be used with matches: a spectrum's matches must be in one file"
-        )
     trained = pipeline.train(rows, options.pick(pipeline.ScoreSettings), engine)
     scored = pipeline.score_rows(rows, trained, engine)
     console.print_score(scored)
@@ -139,14 +135,14 @@ def sketch(options: Options, console: Console) -> None:
     punoise sketch --scores scores/1.parquet --out 1.sketch
     punoise estimate-prior --sketch 1.sketch 2.sketch 3.sketch --out prior.json
     """
-    from ..score.scores import TallyScores, open_scores
+    from ..score.scores import SketchScores, open_scores
     from ..score.sketch import write_sketch
     from ..tables.writing import check_target
 
     check_target(options.out)
     rows = open_scores(options.scores)
     with options.engine(console) as engine:
-        write_sketch(engine.gather(TallyScores(), rows, "sketch").sketch, options.out)
+        write_sketch(engine.gather(SketchScores(), rows, "sketch"), options.out)
 
 
 @command("merge-sketches")

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -33,12 +33,9 @@ from ..platforms import ending_signals
 from .help import Commands
 
 if TYPE_CHECKING:
-    from ..evidence.strengths import Level
-    from ..evidence.thresholds import Thresholds
-    from ..pipeline import Posteriors, ScoredRows
+    from ..pipeline import ScoredRows
     from ..posterior.calibration import Calibration
-    from ..posterior.groups import GroupPosteriors, Groups
-    from ..posterior.table import PosteriorRows
+    from ..posterior.groups import Groups
     from ..prior.document import Prior
     from ..score.sketch import Sketch
     from ..score.training import Trained
@@ -340,71 +337,13 @@ class Console:
             files = f"--scores {shlex.quote(scores)} --prior {shlex.quote(file)}"
             self.say(f"next   new posteriors: punoise posterior {files} --out FILE")
 
-    def print_thresholds(self, thresholds: Thresholds) -> None:
-        """The score at which each level of evidence begins."""
-        for threshold in thresholds.levels:
-            level = f"{threshold.level.code:<16}"
-            if threshold.reached is None:
-                self.say(f"{level} not reached{self._why(threshold.level, thresholds)}")
-                continue
-            sign = "<=" if threshold.level.against != thresholds.lower_is_positive else ">="
-            counts = {
-                "unlabeled": threshold.n_unlabeled,
-                "labeled": threshold.n_labeled,
-                "negative": threshold.n_negatives,
-            }
-            rows = ", ".join(f"{n} {name}" for name, n in counts.items() if n)
-            self.say(f"{level} score {sign} {threshold.reached.score_from:.4g}  {rows} rows")
-
-    @staticmethod
-    def _why(level: Level, thresholds: Thresholds) -> str:
-        """Why a level cannot be reached at all, if it cannot."""
-        from ..evidence.thresholds import rows_that_limit
-
-        if not thresholds.is_out_of_reach(level):
-            return ""
-        limit, most = thresholds.reach[not level.against], "least" if level.against else "most"
-        rows = rows_that_limit(thresholds.calibration.sketch, level.against)
-        return f": {rows} can show a ratio of at {most} {limit:.3g}, not {level.lr:.3g}"
-
-    def print_calls(
-        self, posteriors: Posteriors, written: PosteriorRows, fdr: float | None, graded: bool
-    ) -> None:
-        """How many unlabeled rows are called and, if wanted, have which evidence."""
-        if not written.unlabeled.any():
-            return
-        rows, columns = written.unlabeled, posteriors.columns
-        if fdr is not None:
-            by_group = posteriors.by_group is not None
-            called = written.reached["call"] if by_group else rows[columns["call"]].sum()
-            lowest = f"; the lowest fdr of any row is {columns['fdr'][rows > 0].min():.2g}"
-            self.say(
-                f"calls  {called:,} unlabeled rows have an fdr of at most {fdr}"
-                f"{'' if called or by_group else lowest}"
-            )
-        if posteriors.thresholds is None or not (graded or posteriors.by_group is not None):
-            return
-        for level in sorted(posteriors.thresholds.graded, key=lambda level: -level.lr):
-            if posteriors.by_group is not None:
-                self.say(f"{written.reached[level.name]:>9}  {level.name}")
-            else:
-                reached = rows[columns["evidence"] == level.name].sum()
-                self.say(f"{reached:>9}  {level.name} (likelihood ratio {level.lr:.4g})")
-
-    def print_groups(
-        self, groups: Groups, by_group: GroupPosteriors | None = None, negated: bool = False
-    ) -> None:
-        """How many groups there are, and the range of alpha or, if they share it, of thresholds."""
+    def print_groups(self, groups: Groups, parts: Sequence[str] | None = None) -> None:
+        """How many groups there are, and the range of alpha unless there is more to say."""
         from ..prior.document import percent
 
         alpha = groups.shares.alpha[1:] if len(groups.names) > 1 else groups.shares.alpha
-        low, high = percent(alpha.min()), percent(alpha.max())
-        parts = [f"alpha {low} to {high}"]
-        if low == high and by_group is not None and by_group.levels is not None:
-            weakest = dict(zip(by_group.levels.against, by_group.levels.codes, strict=True))
-            begins = by_group.thresholds(negated)
-            reached = {code: sorted(b for b in begins[code] if b == b) for code in weakest.values()}
-            parts = [f"{code} from {b[0]:.4g} to {b[-1]:.4g}" for code, b in reached.items() if b]
+        if parts is None:
+            parts = [f"alpha {percent(alpha.min())} to {percent(alpha.max())}"]
         name = f"groups {len(groups.names) - 1:,} (by {groups.by})"
         self.say(f"{name}: {', '.join(parts)}" if parts else name)
 

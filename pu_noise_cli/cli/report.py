@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import EstimationError, InputError, PunoiseError, UsageError
@@ -73,30 +72,36 @@ def _sample(options: Options, prior_file: str, engine: Engine) -> tuple[Page, tu
 
     prior, provenance = read_prior(prior_file), None
     contributions: tuple[Contribution, ...] = ()
-    wanted = replace(options.pick(pipeline.Wanted), seed=prior.seed)
+    calibrated_by, target_alpha = pipeline.in_population(prior, options.target_alpha)
+    wanted = pipeline.Wanted(target_alpha=target_alpha, seed=prior.seed)
     if options.provenance is not None:
         provenance = read_document(options.provenance, Provenance)
         check_same_run(options.provenance, provenance.files, [options.scores, prior_file])
-        negated = provenance.options.get("lower_is_positive") is True
-        wanted = replace(wanted, lower_is_positive=negated)
         if COLUMNS in provenance.files and options.provenance != "-":
             folder = os.path.dirname(options.provenance)
             check_same_run(options.provenance, provenance.files, [os.path.join(folder, COLUMNS)])
             contributions = read_columns(folder)
     scored = pipeline.read_scores(open_scores(options.scores), engine)
-    posteriors = pipeline.posteriors(scored, prior, wanted, engine, bounded=True)
+    calibration = pipeline.calibrate_scores(scored, calibrated_by)
+    bounds = pipeline.bound(calibration, scored, engine, wanted.seed, of_groups=True)
+    posteriors = pipeline.interpret(calibration, wanted, bounds)
     assert scored.rows is not None
     listed = engine.gather(posteriors.step, scored.rows, "posterior").listed
     shards = scored.rows.tables[0].shards
     sources = [InputFile("", shard.name, shard.sha256()) for shard in shards]
     documents = [name for name in (prior_file, options.provenance) if name is not None]
     sources += map(_digested, documents)
-    target = wanted.target_alpha
     command = audit_command(
         *(os.path.basename(name.rstrip("/")) for name in (options.scores, prior_file))
     )
     page = pipeline.sample_report(
-        prior, posteriors, target, listed, provenance, contributions, sources, command
+        prior,
+        posteriors,
+        listed,
+        provenance,
+        contributions,
+        sources=sources,
+        command=command,
     )
     return page, posteriors.notices
 

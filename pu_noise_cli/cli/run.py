@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import EstimationError, InputError
 from .options import Options, command
 from .process import Console
 
-if TYPE_CHECKING:
-    from ..pipeline import RunResult
+Settings = TypeVar("Settings", bound="RunSettings")
 
-ACCEPTED = 0.01  # q-value up to which the summary counts matches
+if TYPE_CHECKING:
+    from ..recipes.run import RunResult, RunSettings
 
 
 @command("run")
@@ -21,65 +21,71 @@ def run(options: Options, console: Console) -> None:
 
     Writes report.html, candidates.tsv (the most likely positives), labels_to_check.tsv (the most
     doubtful labels), prior.json, posterior, scores, model.punoise and provenance.json into DIR. A
-    learned score adds columns.tsv, --evidence adds thresholds.tsv and thresholds.json, --by adds
-    groups, and a search with decoys adds psms.tsv and peptides.tsv.
+    learned score adds columns.tsv, and --by adds groups.
 
-    Files of an earlier run are replaced together after all steps succeed; shards are written in
-    place. Other files in DIR stay.
+    Files of an earlier run are replaced together after all steps succeed. Other files in DIR stay.
 
     \b
     punoise run --labeled labeled.csv --unlabeled unlabeled.csv --out-dir results
-    punoise run --table variants.csv --label-column known --score-column REVEL --evidence acmg \\
-        --target-alpha 0.0441 --out-dir results
-    punoise run --table search.pin --out-dir results
+    punoise run --table variants.csv --label-column known --score-column REVEL --out-dir results
     """
-    from .. import pipeline
+    from ..recipes import run as recipe
 
-    settings = options.pick(
-        pipeline.RunSettings,
-        inputs=options.pick(pipeline.Inputs),
-        scoring=options.pick(pipeline.ScoreSettings),
-        prior=options.pick(pipeline.PriorSettings),
-        wanted=options.pick(pipeline.Wanted),
-        sharded=options.shards or options.dask is not None,
-        options=options.recorded(affects_results=True),
-        execution=options.recorded(affects_results=False),
-    )
+    settings = pick_settings(recipe.RunSettings, options)
     try:
         with options.engine(console) as engine:
-            result = pipeline.run(settings, engine, options.out_dir)
+            result = recipe.run(settings, engine, options.out_dir)
     except (InputError, EstimationError) as error:
         if options.on_failure != "write":
             raise
         console.say(f"punoise: warning: no estimate: {error}")
-        console.check_strict(pipeline.write_failure(settings, error, options.out_dir).notices)
+        console.check_strict(recipe.write_failure(settings, error, options.out_dir).notices)
         return
     print_run(result, options.out_dir, console)
     console.check_strict(result.notices)
 
 
+def pick_settings(kind: type[Settings], options: Options) -> Settings:
+    """The settings of a run, or of a recipe that takes its steps."""
+    from .. import pipeline
+
+    return options.pick(
+        kind,
+        inputs=options.pick(pipeline.Inputs),
+        scoring=options.pick(pipeline.ScoreSettings),
+        prior=options.pick(pipeline.PriorSettings),
+        wanted=options.pick(pipeline.Wanted),
+        sharded=options.values.get("shards", False) or options.values.get("dask") is not None,
+        options=options.recorded(affects_results=True),
+        execution=options.recorded(affects_results=False),
+    )
+
+
 def print_run(result: RunResult, out_dir: str, console: Console) -> None:
     """The results in a few lines."""
+    print_answer(result, out_dir, console)
+    if result.groups is not None:
+        console.print_groups(result.groups)
+    print_files(result, out_dir, console)
+
+
+def print_answer(result: RunResult, out_dir: str, console: Console) -> None:
+    """The score, alpha and beta, and how many rows are likely positive."""
     sketch, posteriors, prior = result.scored.sketch, result.posteriors, result.prior
     console.print_score(result.scored)
     console.print_prior(prior, sketch)
     scores = next(name for name in result.files if name.startswith("scores"))
     files = (os.path.join(out_dir, name) for name in (scores, "prior.json"))
     console.print_next(prior, posteriors.calibration, *files)
-    if sketch.n_unlabeled and posteriors.by_group is None:  # groups have posteriors of their own
-        likely = sketch.unlabeled[posteriors.columns["posterior"] >= 0.5].sum()
+    if sketch.n_unlabeled and result.groups is None:  # groups have posteriors of their own
+        likely = sketch.unlabeled[posteriors.by_cell["posterior"] >= 0.5].sum()
         console.say(f"calls  {likely:,} unlabeled rows have a posterior of at least 0.5")
-    for name, level in posteriors.levels.items():
-        console.say(f"{name:<5}  {level.accepted(ACCEPTED):,} at {ACCEPTED:.0%} FDR")
-    if posteriors.levels:
-        console.say("next   'punoise matches' does this for many runs, with q-values of each")
-    if posteriors.thresholds is not None:
-        console.print_thresholds(posteriors.thresholds)
-    if posteriors.by_group is not None:
-        by_group = posteriors.by_group
-        console.print_groups(by_group.groups, by_group, posteriors.negated)
+
+
+def print_files(result: RunResult, out_dir: str, console: Console) -> None:
+    """The files that were written, and what was noticed."""
     others = [name for name in result.files if name != "report.html"]
     if len(others) < len(result.files):
         console.say(f"report {os.path.join(out_dir, 'report.html')}")
     console.say(f"files  {', '.join(others)} in {out_dir}")
-    console.warn(posteriors.notices)
+    console.warn(result.posteriors.notices)

@@ -79,7 +79,6 @@ def score(options: Options, console: Console) -> None:
     """
     from .. import pipeline
     from ..prior.checks import missing_scores, training_rows
-    from ..proteomics.pin import PinRoles
     from ..scale.engine import is_sharded
     from ..score.model import load_model
     from ..score.scores import WriteScores, write_training_scores
@@ -98,12 +97,11 @@ def score(options: Options, console: Console) -> None:
     elif scorer is None:
         raise UsageError(f"{options.model}: does not know its training rows; use one of 'train'")
     table = open_table(options.table, options.pick(Layout))
-    pin = [PinRoles.from_table(table).id] if table.shards[0].format.kind == "pin" else []
     features = [column.name for column in stored.model.encoding.columns]
     rows = Rows.from_tables(
         [table],
         features=features,
-        id_columns=options.id_column or pin,
+        id_columns=options.id_column,
         label_column=options.label_column,
         label_values=pipeline.label_values(options.pick(pipeline.Inputs)),
         group_column=None if scorer is None else scorer.group_column,
@@ -120,7 +118,7 @@ def score(options: Options, console: Console) -> None:
         count, missing = write_training_scores(rows, scorer, code, options.threads, options.out)
     else:
         with options.engine(console) as engine:
-            sketch = engine.write(WriteScores(stored.model), rows, "score", options.out).sketch
+            sketch = engine.write(WriteScores(stored.model), rows, "score", options.out)
         count, missing = sketch.n_unlabeled + sketch.missing, sketch.missing
         console.warn(training_rows(stored.model.count_seen(rows)))
     console.warn(missing_scores(missing))

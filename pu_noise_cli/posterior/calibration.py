@@ -507,6 +507,7 @@ class Bounds:
     lr: Pair
     posterior: Pair
     widening: FloatArray | None = None  # the factor by which groups widen them, shape (cells,)
+    notices: tuple[Notice, ...] = ()
 
     def at(self, target_alpha: float | None) -> Pair:
         """Bounds on the posterior in a population with another α; None: that of these rows."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,8 +33,8 @@ from ..tables.rows import (
 )
 from ..tables.writing import write_table
 from .calibration import Bounds, Calibration, scored_chunks, shift_prior
-from .pooling import Bins, PooledShares, pool
 from .columns import Columns, ScoredChunk, take_known
+from .pooling import Bins, PooledShares, pool
 from .table import CALL, TARGET_ALPHA
 
 OTHER = "(other)"  # the rows without a group
@@ -195,7 +194,7 @@ class Groups:
         order = np.argsort(-self.rows[1:, UNLABELED], kind="stable")[:count]
         return [int(place) + 1 for place in order]
 
-    def table(self, further: dict[str, FloatArray] | None = None) -> pa.RecordBatch:
+    def table(self, further: Mapping[str, FloatArray] | None = None) -> pa.RecordBatch:
         """GROUPS, with further columns of shape (groups,); OTHER is the last row."""
         columns: dict[str, pa.Array] = {"group": pa.array(self.names, pa.string())}
         columns |= {name: pa.array(self.rows[:, code]) for name, code in COUNTED.items()}
@@ -205,7 +204,7 @@ class Groups:
         arrays = [column.take(order) for column in columns.values()]
         return pa.RecordBatch.from_arrays(arrays, list(columns))
 
-    def write(self, out: str, further: dict[str, FloatArray] | None = None) -> None:
+    def write(self, out: str, further: Mapping[str, FloatArray] | None = None) -> None:
         """Write GROUPS."""
         write_table(out, self.table(further))
 
@@ -336,6 +335,7 @@ class GroupPosteriors:
                 further = _further(posterior[own], bound[own], ONE_SIDED * error)
                 columns[name] = move_odds(bound[own], log_odds + side * further)
         return columns
+
 
 def _further(p: FloatArray, bound: FloatArray, error: FloatArray) -> FloatArray:
     """How much farther from p an independent error moves a bound, in log-odds, shape (n,)."""

@@ -26,6 +26,7 @@ LABELED_ONLY = ("posterior_labeled",)  # columns that are null on unlabeled rows
 TARGET_ALPHA = "target_alpha"  # names the population that the posteriors are for
 CALL = "call"
 
+
 def posterior_columns(
     calibration: Calibration,
     *,

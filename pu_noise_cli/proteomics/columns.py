@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ..errors import UsageError, option
 from ..tables.dialect import Layout
-from ..tables.reading import Table, open_tables
+from ..tables.reading import open_tables
 from ..tables.rows import LABELED, UNLABELED, Chunk, Rows, as_text, joined
 from .pin import PinColumns, is_pin, run_name
 

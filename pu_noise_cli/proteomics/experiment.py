@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -340,5 +340,3 @@ def summarize(experiment: Experiment, rows: Rows, notices: Sequence[Notice]) -> 
         histogram=Histogram(edges.tolist(), targets.tolist(), decoys.tolist()),
         warnings=[*notices],
     )
-
-

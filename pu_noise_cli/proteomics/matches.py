@@ -7,13 +7,13 @@ Memory grows with the number of spectra, by some 40 bytes each.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..errors import InputError, UsageError, option
+from ..errors import InputError, option
 from ..notices import Notice
 from ..numerics import BoolArray, FloatArray, IntArray, expit, hash_texts, logit
 from ..posterior.calibration import Calibration, calibrate

@@ -7,7 +7,7 @@ its line. A second line may give initial directions, which are not needed here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np

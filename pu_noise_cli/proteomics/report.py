@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,26 +12,21 @@ import numpy as np
 from .. import __version__
 from ..notices import Notice
 from ..numerics import FloatArray
-from ..posterior.candidates import ListedRows
-from ..prior.document import Prior
 from ..report import figures
 from ..report.content import (
-    MAX_CANDIDATES,
     MAX_WARNINGS,
     Check,
-    ListedTable,
     explain,
     header_values,
     largest_shares,
-    listed_table,
     provenance_values,
     warning_check,
 )
-from ..report.page import Chart, Page, Proportion, as_rows, count, rounded, shortened
+from ..report.page import Chart, Page, as_rows, count, rounded, shortened
 from ..score.contributions import Contribution
 from ..tables.files import Count, Fraction
-from ..tables.results import InputFile, Provenance
-from .matches import COUNTING, PSMS, Confidence
+from ..tables.results import Provenance
+from .matches import PSMS, Confidence
 
 RATES = (0.001, 0.005, 0.01, 0.05, 0.1)  # false discovery rates at which targets are counted
 ACCEPTED = 0.01

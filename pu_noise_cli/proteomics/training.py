@@ -126,5 +126,3 @@ def _poisson_tail(count: int, mean: float) -> float:
         below += term
         term *= mean / (i + 1)
     return max(1 - below, 0.0)
-
-

@@ -1,1 +1,1 @@
-"""One function for each command: settings in, results out. May import everything but the interfaces."""
+"""One function for each command: settings in, results out. May import all but the interfaces."""

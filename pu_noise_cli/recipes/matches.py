@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,20 +21,11 @@ from ..scale.engine import Engine
 from ..score.model import StoredModel, load_model
 from ..score.training import Trained
 from ..tables.files import document, read_bytes
-from ..tables.writing import (
-    OUTPUTS,
-    PROVENANCE,
-    check_distinct,
-    check_target,
-    digests,
-    make_directory,
-    staged,
-    write_json,
-    write_text,
-)
+from ..tables.results import new_results
+from ..tables.writing import write_json, write_text
 
 MAX_MATCHES = 400_000  # to train on: several matches of a spectrum say little more than one
-RUNS = ".punoise-runs"  # in the directory of the results while runs are scored
+RUNS = ".runs"  # in the directory of new results
 
 
 @dataclass(frozen=True)
@@ -68,26 +57,19 @@ class MatchResult:
 
 def run_matches(settings: MatchSettings, engine: Engine, out_dir: str) -> MatchResult:
     """Take all steps from the matches of runs to PSMs, peptides and decoys in `out_dir`."""
-    check_distinct([os.path.join(out_dir, name) for name in OUTPUTS], settings.runs)
     stored = None if settings.model is None else _load_model(settings.model)
     matches = _open_matches(settings, stored)
     grouping = None if settings.by is None else Grouping.from_rows(matches, settings.by)
-    make_directory(out_dir)
-    for name in OUTPUTS:
-        check_target(os.path.join(out_dir, name))
-    shards = os.path.join(out_dir, RUNS)
-    shutil.rmtree(shards, ignore_errors=True)
-    make_directory(shards)
-    with staged(out_dir) as stage:
-        folder = str(stage.path)
+    with new_results(out_dir, [*settings.runs, settings.model]) as results:
         engine.count_rows(matches.rows)
+        shards = results.path(RUNS)
         if stored is None:
             learned = train_matches(matches, settings.scoring, engine)
             trained = learned.trained
             experiment = score_runs(matches, trained.scorer, engine, shards, grouping)
             notices = (*trained.notices, *experiment.notices(learned.discriminating))
             sketch = experiment.levels[PSMS].matches.sketch()
-            write_model(StoredModel(trained.model, sketch), f"{folder}/model.punoise")
+            write_model(StoredModel(trained.model, sketch), results.path("model.punoise"))
         else:
             trained = None
             experiment = score_runs(matches, stored.model, engine, shards, grouping)
@@ -95,23 +77,19 @@ def run_matches(settings: MatchSettings, engine: Engine, out_dir: str) -> MatchR
             notices = (*experiment.notices(()), *seen)
         summary = summarize(experiment, matches.rows, notices)
         with engine.timed("write"):
-            experiment.write(folder, matches.rows, shards)
-            write_json(f"{folder}/matches.json", document(summary))
+            experiment.write(str(results.folder), matches.rows, shards)
+            write_json(results.path("matches.json"), document(summary))
         execution = {**settings.execution, "seconds": engine.seconds}
-        made_from = provenance(matches.rows, trained, settings.options, execution, notices)
+        source = provenance(matches.rows, trained, settings.options, execution, notices)
         page = search_page(
             experiment.levels,
             runs=summary.runs,
             groups=summary.groups or (),
             contributions=() if trained is None else trained.contributions,
-            provenance=made_from,
+            provenance=source,
         )
-        write_text(f"{folder}/report.html", page.html())
-        made_from.files = digests(stage.path, OUTPUTS)
-        write_json(f"{folder}/{PROVENANCE}", document(made_from))
-        files = stage.commit(obsolete=stage.earlier_files)
-    shutil.rmtree(shards)
-    return MatchResult(experiment, trained, summary, files)
+        write_text(results.path("report.html"), page.html())
+        return MatchResult(experiment, trained, summary, results.commit(source))
 
 
 def train_matches(matches: MatchRows, scoring: ScoreSettings, engine: Engine) -> TrainedOnDecoys:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..numerics import FloatArray, IntArray, expit, logit, mid_ranks, relative_mid_ranks
-from ..posterior.calibration import Calibration, posterior_at
+from ..posterior.calibration import Calibration
 from ..posterior.groups import Groups
 from ..prior.document import LITTLE, Prior, is_contradicted, lower_end, percent
 from ..prior.estimation import elbows
@@ -26,7 +26,6 @@ from .page import (
     as_rows,
     distinct,
     forest,
-    number,
     percent_range,
     rounded,
     shortened,

@@ -32,7 +32,7 @@ from ..numerics import (
 from ..scale.engine import ahead
 from ..tables.columns import Encoding
 from ..tables.files import Arrays, part_of, prefixed, read_archive, write_archive
-from ..tables.rows import NO_ROWS, SETS, Chunk, Keys, LabeledClass, Rows
+from ..tables.rows import NO_ROWS, SETS, Chunk, LabeledClass, Rows
 from .classifiers import CLASSIFIERS, DIVISIONS, FOLDS, Model
 from .sketch import Sketch, SketchHeader, sketch_arrays, sketch_from_arrays, sketch_header
 

@@ -506,7 +506,7 @@ def _without_row_numbers(sample: Sample, sizes: Sequence[int]) -> Sample:
     names = [
         name
         for name, values in _whole_numbers(sample.encoding, sample.raw)
-        if counts_rows(name, values, *sample.places.T, sizes)
+        if counts_rows(name, values, sample.places[:, 0], sample.places[:, 1], sizes)
     ]
     if len(names) == len(sample.encoding.columns):
         return sample

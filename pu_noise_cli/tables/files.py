@@ -38,9 +38,10 @@ from .notation import Marks
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 TEXTS = (*DELIMITERS, "txt", "vcf")  # kinds of text; those without a delimiter have any
-# the kind of table that a suffix states; a vcf is recognized only to be refused
+# the kind of table that a suffix states; a vcf is recognized only to be refused, and a .pin file is
+# read by one command
 SUFFIXES = {"csv": "csv", "tsv": "tsv", "tab": "tsv", "txt": "txt", "parquet": "parquet"}
-SUFFIXES |= {"vcf": "vcf", "bcf": "vcf"}
+SUFFIXES |= {"vcf": "vcf", "bcf": "vcf", "pin": "pin"}
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 BGZIP = ".bgz"  # gzip in blocks, which is read but not written
 MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1": ".parquet"}

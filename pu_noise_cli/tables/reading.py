@@ -205,6 +205,8 @@ def open_table(name: str, layout: Layout = ANY_LAYOUT) -> Table:
         What the user states; the rest is found from the names and the content of the files.
     """
     shards = _find_shards(name, layout.input_format)
+    if any(shard.format.kind == "pin" for shard in shards):
+        raise UsageError(f"{name}: is a .pin file, which 'punoise matches' reads")
     shards = tuple(_readable(shard, layout) for shard in shards)
     return _with_notation(_table(name, shards), layout)
 

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from ..errors import InputError, PunoiseError, UsageError, option
 from ..notices import Notice
 from ..numerics import FloatArray, IntArray
-from ..posterior.groups import MAX_GROUPS, OTHER, group_names
 from ..posterior.columns import take_known
+from ..posterior.groups import MAX_GROUPS, OTHER, group_names
 from ..scale.engine import Job, RowsDone
 from ..score.scores import job_writer, scores_batch, scores_schema
 from ..tables.columns import Column, Encoding

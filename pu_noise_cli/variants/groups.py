@@ -31,7 +31,9 @@ class GroupThresholds:
     lower_is_positive: bool
 
     @classmethod
-    def from_posteriors(cls, posteriors: GroupPosteriors, thresholds: Thresholds) -> GroupThresholds:
+    def from_posteriors(
+        cls, posteriors: GroupPosteriors, thresholds: Thresholds
+    ) -> GroupThresholds:
         """The thresholds of groups; their posteriors have bounds.
 
         A group without a known row of a class has evidence for that class only where all rows do.
@@ -55,10 +57,12 @@ class GroupThresholds:
 
     @property
     def columns(self) -> dict[str, FloatArray]:
-        """For GROUPS, where levels begin on the predictor's own scale, by falling likelihood ratio."""
+        """For GROUPS, where each level begins on the predictor's own scale."""
         sign = -1.0 if self.lower_is_positive else 1.0
-        ranked = np.argsort([-level.lr for level in self.levels], kind="stable")
-        return {self.levels[i].code: sign * self.begins[:, i] + 0.0 for i in ranked}  # no -0
+        by_falling_ratio = np.argsort([-level.lr for level in self.levels], kind="stable")
+        return {  # without -0
+            self.levels[i].code: sign * self.begins[:, i] + 0.0 for i in by_falling_ratio
+        }
 
     def evidence(self) -> GroupEvidence:
         """The column of POSTERIOR."""

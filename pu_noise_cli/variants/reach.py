@@ -13,7 +13,7 @@ confidence limit, is what the counts show by themselves.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -66,7 +66,7 @@ class Reach:
         if bounds.widening is not None:
             shown = widen(shown, calibration, bounds.widening)
         low, high = np.minimum(bounds.lr[0], shown.lr[0]), np.maximum(bounds.lr[1], shown.lr[1])
-        return Bounds((low, high), bounds.posterior, bounds.widening)
+        return replace(bounds, lr=(low, high))
 
 
 def reach_of_counts(calibration: Calibration) -> tuple[float, float]:

@@ -18,7 +18,6 @@ import pyarrow as pa
 from .. import __version__
 from ..errors import EstimationError
 from ..notices import Notice
-from ..numerics import FloatArray
 from ..posterior.calibration import ONE_SIDED, Bounds, Calibration, posterior_at
 from ..posterior.columns import RangeColumn
 from ..prior.base import Estimate

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from .options import Options, command
 from .process import Console
-from .run import print_run
+from .run import pick_settings, print_answer, print_files
+
+if TYPE_CHECKING:
+    from ..variants.groups import GroupThresholds
+    from ..variants.rules import Level
+    from ..variants.thresholds import Thresholds
 
 MONDO = re.compile(r"MONDO:\d{7}")
 
@@ -26,7 +32,7 @@ def calibrate(options: Options, console: Console) -> None:
         --alpha 0.0441 --out-dir revel
     punoise apply --thresholds revel/thresholds.tsv --table new.tsv --score-column REVEL --out e.tsv
     """
-    from .. import pipeline
+    from ..recipes import calibrate as recipe
     from ..report.page import converter, write_figures
 
     if options.disease is not None and not MONDO.fullmatch(options.disease):
@@ -34,22 +40,58 @@ def calibrate(options: Options, console: Console) -> None:
     check_classes(options)
     if options.figures is not None:
         converter()  # a usage error if it is missing
-    settings = options.pick(
-        pipeline.RunSettings,
-        inputs=options.pick(pipeline.Inputs),
-        scoring=options.pick(pipeline.ScoreSettings),
-        prior=options.pick(pipeline.PriorSettings),
-        wanted=options.pick(pipeline.Wanted),
-        calibration=options.pick(pipeline.CalibrationRecord),
-        options=options.recorded(affects_results=True),
-        execution={"command": "calibrate", **options.recorded(affects_results=False)},
-    )
+    settings = pick_settings(recipe.CalibrateSettings, options)
     with options.engine(console) as engine:
-        result = pipeline.run(settings, engine, options.out_dir)
+        calibrated = recipe.calibrate(settings, engine, options.out_dir)
+    result = calibrated.run
     if options.figures is not None:
         write_figures(result.page.drawn, options.figures)
-    print_run(result, options.out_dir, console)
+    print_answer(result, options.out_dir, console)
+    print_thresholds(calibrated.thresholds, console)
+    if calibrated.group_thresholds is not None:
+        print_group_thresholds(calibrated.group_thresholds, console)
+    print_files(result, options.out_dir, console)
     console.check_strict(result.notices)
+
+
+def print_thresholds(thresholds: Thresholds, console: Console) -> None:
+    """The score at which each level of evidence begins."""
+    for threshold in thresholds.levels:
+        level = f"{threshold.level.code:<16}"
+        if threshold.reached is None:
+            console.say(f"{level} not reached{_why_not(threshold.level, thresholds)}")
+            continue
+        sign = "<=" if threshold.level.against != thresholds.lower_is_positive else ">="
+        counts = {
+            "unlabeled": threshold.n_unlabeled,
+            "labeled": threshold.n_labeled,
+            "negative": threshold.n_negatives,
+        }
+        rows = ", ".join(f"{n} {name}" for name, n in counts.items() if n)
+        console.say(f"{level} score {sign} {threshold.reached.score_from:.4g}  {rows} rows")
+
+
+def _why_not(level: Level, thresholds: Thresholds) -> str:
+    """Why a level cannot be reached at all, if it cannot."""
+    from ..variants.thresholds import rows_that_limit
+
+    if not thresholds.is_out_of_reach(level):
+        return ""
+    limit, most = thresholds.reach[not level.against], "least" if level.against else "most"
+    rows = rows_that_limit(thresholds.calibration.sketch, level.against)
+    return f": {rows} can show a ratio of at {most} {limit:.3g}, not {level.lr:.3g}"
+
+
+def print_group_thresholds(by_group: GroupThresholds, console: Console) -> None:
+    """The range of alpha over groups or, if they share it, of the weakest thresholds."""
+    alpha = by_group.groups.shares.alpha[1:]
+    if len(alpha) == 0 or alpha.min() < alpha.max():
+        console.print_groups(by_group.groups)
+        return
+    weakest = {level.against: level.code for level in by_group.levels}.values()
+    begins = {code: sorted(b for b in by_group.columns[code] if b == b) for code in weakest}
+    parts = [f"{code} from {b[0]:.4g} to {b[-1]:.4g}" for code, b in begins.items() if b]
+    console.print_groups(by_group.groups, parts)
 
 
 def check_classes(options: Options) -> None:
@@ -84,10 +126,10 @@ def apply(options: Options, console: Console) -> None:
     punoise apply --thresholds revel/group_thresholds.tsv --by GENE --table new.tsv \\
         --score-column REVEL --out e.tsv
     """
-    from ..evidence.apply import GroupRanges, LevelRanges, WriteEvidence
     from ..tables.dialect import Layout
     from ..tables.reading import open_table
     from ..tables.rows import Rows
+    from ..variants.apply import GroupRanges, LevelRanges, WriteEvidence
 
     by, table = options.by, open_table(options.table, options.pick(Layout))
     if by is not None:
