@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..pipeline import (
     ScoredRows,
@@ -48,7 +48,6 @@ class Calibrated:
     run: RunResult
     thresholds: Thresholds
     group_thresholds: GroupThresholds | None = None
-    files: Sequence[str] = ()
 
 
 def calibrate(settings: CalibrateSettings, engine: Engine, out_dir: str) -> Calibrated:
@@ -79,7 +78,8 @@ def calibrate(settings: CalibrateSettings, engine: Engine, out_dir: str) -> Cali
             thresholds.write(results.path(name), about)
         section = thresholds_section(thresholds, source.score_column, groups is not None)
         result = conclude(settings, scored, prior, posteriors, source, engine, results, [section])
-        return Calibrated(result, thresholds, groups, results.commit(source))
+        result = replace(result, files=results.commit(source))
+        return Calibrated(result, thresholds, groups)
 
 
 def _controls(scored: ScoredRows, engine: Engine) -> list[Control]:
