@@ -79,7 +79,7 @@ def slsqp_optimum(mixture, component, r):
     return -best * scale
 
 
-@pytest.mark.parametrize("case", range(50))
+@pytest.mark.parametrize("case", range(20))
 def test_exact_curve_equals_slsqp(case):
     rng = np.random.default_rng(case)
     bins = rng.integers(3, 15)
@@ -110,7 +110,7 @@ def test_bin_width_is_matlabs():
     assert alphamax.bin_width(x, np.ones(1000, dtype=np.int64)) == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.5, 0.95, 0.99])
+@pytest.mark.parametrize("alpha", [0.01, 0.5, 0.99])
 def test_both_ends_are_within_reach(alpha):
     rng = np.random.default_rng(5)
     result = estimate("alphamax-n", *draw(rng, alpha, 1.0, 20_000, 200_000, separation=6))
@@ -205,11 +205,11 @@ def test_error_shrinks_with_the_samples(method):
                     estimate(method, *draw(np.random.default_rng(i), 0.4, beta, n, 4 * n, 5)).alpha
                     - 0.4
                 )
-                for i in range(4)
+                for i in range(2)
             ]
         )
 
-    assert error(4000) < max(error(60), 0.01)
+    assert error(2000) < max(error(60), 0.01)
 
 
 # Degenerate inputs
@@ -235,8 +235,8 @@ def degenerate() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         "tiny-and-huge": (np.append(1e-300 * x, 1e300), np.append(y, [-1e300, 1e-300])),
         "subnormal": (np.full(30, 5e-324), np.append(np.zeros(60), 5e-324)),
         "one-outlier": (x, np.append(y, 1e9)),
-        "heavy-tails": (rng.standard_cauchy(500) + 2, rng.standard_cauchy(5000)),
-        "many-unlabeled": (x[:20], rng.normal(size=30_000)),
+        "heavy-tails": (rng.standard_cauchy(300) + 2, rng.standard_cauchy(2000)),
+        "many-unlabeled": (x[:20], rng.normal(size=10_000)),
     }
 
 

@@ -1,6 +1,7 @@
 """PRIOR.json: valid whatever the input, with the warnings that are due and no others."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -93,7 +94,7 @@ def test_the_auc_of_the_classes_is_recovered():
 def test_feature_methods_need_features():
     needs_features = [n for n, e in ESTIMATORS.items() if e.needs == "features"]
     for method in needs_features:
-        with pytest.raises(UsageError, match="feature tables"):
+        with pytest.raises(UsageError, match=method):
             estimate_prior(gaussian(), method, Settings())
 
 
@@ -101,7 +102,7 @@ def test_a_failure_is_a_valid_document_that_says_why(tmp_path):
     document = validated(failed_prior("all", 3, InputError("too small"), "s").to_json())
     assert document["warnings"] == [{"code": "bad-input", "message": "too small"}]
     (tmp_path / "prior.json").write_text(json.dumps(document))
-    with pytest.raises(EstimationError, match="too small"):
+    with pytest.raises(EstimationError, match="small"):
         read_prior(str(tmp_path / "prior.json"))
 
 
@@ -129,11 +130,16 @@ WRONG = [
 ]
 
 
+@pytest.fixture(scope="module")
+def document() -> dict:
+    return estimate_prior(gaussian(), "bound", Settings()).to_json()
+
+
 @pytest.mark.parametrize("change", WRONG, ids=str)
-def test_a_document_is_checked_whole(change):
-    document = estimate_prior(gaussian(), "bound", Settings()).to_json() | change
-    with pytest.raises(InputError, match=r"^p\.json: not a valid punoise\.prior/1 document"):
-        parse_prior("p.json", document)
+def test_a_document_is_checked_whole(change, document):
+    parse_prior("p.json", document)
+    with pytest.raises(InputError, match=r"^p\.json: .*punoise\.prior/1"):
+        parse_prior("p.json", document | change)
 
 
 @pytest.mark.parametrize("learned", [True, False])
@@ -146,7 +152,7 @@ def test_scores_that_tell_nothing_rule_nothing_out(learned):
             assert document[key] is None
         assert document["estimates"] == []
         assert document["auc_pu"] == pytest.approx(gaussian(gap=gap).auc)
-        assert summarize_prior(prior)[0].startswith("alpha  not identifiable")
+        assert not re.search(r"\d", summarize_prior(prior)[0])
         found = {notice.code for notice in prior.notices}
         assert "indistinguishable" in found
         assert ("reversed-scores" in found) == reverse

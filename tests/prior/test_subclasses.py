@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from pu_noise_cli.prior.base import ESTIMATORS, Estimate, Samples, Settings
+from pu_noise_cli.prior.estimation import conclude, run_methods
 from pu_noise_cli.prior.subclasses import MIN_ROWS, RIDGE, Ratios, assign, divide, k_means
+from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.simulate import Simulation, simulate
 
 ALPHA = 0.2
-
-
-pytestmark = pytest.mark.usefixtures("full_training")
 
 
 def simulated(
@@ -42,7 +41,7 @@ def test_unequal_rates_are_noticed_and_undone(selection):
     assert codes(found) == ["labels-not-typical"]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_of_few_positives_only_auto_is_told(seed):
     """The shares of clusters are far too high then, and seem to contradict each other."""
     drawn = simulate(0.005, 0.95, 600, 3000, 10, seed)
@@ -50,7 +49,7 @@ def test_of_few_positives_only_auto_is_told(seed):
     assert subclasses(drawn) == divide(samples, Settings()).plain
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_typical_labels_raise_no_warning_and_cost_little(seed):
     drawn = simulated(1.0, seed)
     found = subclasses(drawn)
@@ -82,24 +81,20 @@ def test_draws_agree_with_the_interval():
     assert inside.mean() == pytest.approx(0.95, abs=0.02)
 
 
-def test_the_command_warns_and_answers_with_it(punoise, tmp_path):
-    folder = str(tmp_path / "sim")
-    punoise("simulate", "--out-dir", folder, "--selection", "20", "--n-unlabeled", "3000")
-    tables = ("--labeled", f"{folder}/labeled.csv", "--unlabeled", f"{folder}/unlabeled.csv")
-    by_method = {
-        method: punoise("estimate-prior", *tables, "--method", method).prior
-        for method in ("subclasses", "all")
-    }
-    assert by_method["subclasses"]["method"] == "subclasses"
-    assert by_method["all"]["method"] == "auto"
-    for prior in by_method.values():
-        assert "labels-not-typical" in [warning["code"] for warning in prior["warnings"]]
-    answer = by_method["subclasses"]
-    for limit in ("alpha_max", "beta_min", "representative"):  # none of which it assumes
-        assert answer[limit] is None
-    assert "refuted-by-auc" not in [warning["code"] for warning in answer["warnings"]]
-    alphas = [by_method[method]["alpha"] for method in ("all", "subclasses")]
-    assert alphas[0] < ALPHA / 2 < alphas[1]
+@pytest.mark.parametrize("method", ["subclasses", pytest.param("all", marks=pytest.mark.ci)])
+def test_the_prior_warns_and_assumes_no_typical_labels(method):
+    drawn = simulated(20.0)
+    samples = Samples(drawn.labeled, drawn.unlabeled)
+    sketch = Sketch.from_samples(drawn.labeled.mean(1), drawn.unlabeled.mean(1))
+    prior = conclude(run_methods(sketch, method, Settings(), samples=samples))
+    found = [notice.code for notice in prior.notices]
+    assert "labels-not-typical" in found
+    if method == "all":
+        assert prior.method == "auto"
+        return
+    assert prior.alpha > ALPHA / 2
+    assert (prior.alpha_max, prior.beta_min, prior.representative) == (None, None, None)
+    assert "refuted-by-auc" not in found
 
 
 # Its parts
