@@ -93,67 +93,57 @@ def assert_results_of(found: punoise_api.Estimated, folder: Path) -> None:
 
 # columns of the tables beside the features a, b, c
 FURTHER = ("name", "gene", "note", "known")
-RULE = [{"name": "yes", "lr": 2.0, "points": 1}]
+CLASSES = {"table": True, "label_column": "known", "labeled_value": ["P"]}
 CASES: dict[str, dict[str, object]] = {
-    "labeled": {},
-    "unlabeled": {"seed": 1},
-    "negatives": {"negatives": True},
-    "table": {"table": True, "label_column": "known", "labeled_value": ["P"]},
-    "label_column": {"table": True, "label_column": "known", "labeled_value": ["P"]},
-    "labeled_value": {"table": True, "label_column": "known", "labeled_value": ["P"], "seed": 2},
-    "negative_value": {
-        "table": True,
-        "label_column": "known",
-        "labeled_value": ["P"],
+    "two tables": {"labeled_are": "negatives", "features": ["a", "b"], "seed": 3},
+    "three tables": {
+        "negatives": True,
+        "id_column": ["name"],
+        "keep_columns": ["note", "gene"],
+        "sample": "liver",
+        "threads": 2,
+    },
+    "four classes": {
+        **CLASSES,
         "negative_value": ["B"],
         "unlabeled_value": ["U"],
         "ignore_value": ["V"],
     },
-    "unlabeled_value": {
-        "table": True,
-        "label_column": "known",
-        "labeled_value": ["P"],
+    "all others are unlabeled": {**CLASSES, "unlabeled_value": ["*"], "ignore_value": ["V", "B"]},
+    "all others are ignored": {
+        **CLASSES,
         "unlabeled_value": ["U"],
         "ignore_value": ["*"],
+        "alpha_between": (0.1, 0.3),
     },
-    "ignore_value": {
-        "table": True,
-        "label_column": "known",
-        "labeled_value": ["P"],
-        "unlabeled_value": ["*"],
-        "ignore_value": ["V", "B"],
+    "groups of training": {
+        "group_column": "gene",
+        "max_train_rows": 300,
+        "count_overlap": True,
+        "beta": 0.95,
     },
-    "labeled_are": {"labeled_are": "negatives"},
-    "id_column": {"id_column": ["name"]},
-    "keep_columns": {"keep_columns": ["note", "gene"]},
-    "group_column": {"group_column": "gene"},
-    "by": {"by": "gene"},
-    "features": {"features": ["a", "b"]},
-    "drop_columns": {"drop_columns": ["a", "name", "gene", "note", "known"]},
-    "na": {"na": ["2"], "features": ["a", "b", "kind"]},
-    "categorical": {"categorical": ["kind"]},
-    "transform": {"transform": True, "features": ["a"]},
-    "score_column": {"score_column": "a"},
-    "lower_is_positive": {"score_column": "minus_a", "lower_is_positive": True},
-    "missing_score": {"score_column": "gaps", "missing_score": "skip"},
-    "classifier": {"classifier": "logistic", "seed": 3},
-    "max_train_rows": {"max_train_rows": 300},
-    "count_overlap": {"count_overlap": True},
-    "method": {"method": "elkan-noto"},
-    "alpha": {"alpha": 0.25, "beta": 0.9},
-    "beta": {"beta": 0.95},
-    "purity": {"purity": 0.5},
-    "alpha_between": {"alpha_between": (0.1, 0.3)},
-    "beta_between": {"beta_between": (0.8, 0.95)},
+    "groups of results": {"by": "gene", "purity": 0.5},
+    "categories": {"na": ["2"], "features": ["a", "b", "kind"], "categorical": ["kind"]},
+    "one feature": {"transform": True, "features": ["a"], "target_alpha": 0.05},
+    "reversed score": {
+        "score_column": "minus_a",
+        "lower_is_positive": True,
+        "beta_between": (0.8, 0.95),
+    },
+    "missing scores": {"score_column": "gaps", "missing_score": "skip", "method": "elkan-noto"},
+    "stated": {
+        "drop_columns": ["a", "name", "gene", "note", "known"],
+        "classifier": "logistic",
+        "alpha": 0.25,
+        "beta": 0.9,
+    },
+    "another method": {"score_column": "a", "method": "alphamax", "seed": 11},
     "evidence": {"score_column": "a", "evidence": "acmg"},
-    "target_alpha": {"target_alpha": 0.05},
-    "sample": {"sample": "liver"},
-    "seed": {"seed": 11, "method": "alphamax"},
-    "threads": {"threads": 2},
 }
 NAMED = [  # DuckDB relations are read as PyArrow tables
     name for name in ("pandas", "polars", "pyarrow") if importlib.util.find_spec(name)
 ]
+KINDS = [*(partial(frame_of, library) for library in NAMED), pd.DataFrame.to_numpy]
 OF_FILES = {"input_format", "delimiter", "decimal", "sheet"}
 OF_MATCHES = {"spectrum_columns", "peptide_column", "protein_column"}
 
@@ -205,11 +195,13 @@ def shell_words(options: dict[str, object]) -> list[str]:
 def test_every_option_of_run_is_one_of_the_interface():
     names = {*inspect.signature(punoise_api.estimate).parameters}
     assert names == {*option_definitions()} == {*definitions("run")} - PROCESS | {"bounds", "fdr"}
-    assert names - {"bounds", "fdr"} == {*CASES} | OF_FILES | OF_MATCHES
+    used = {"labeled", "unlabeled"}.union(*CASES.values())
+    assert names - {"bounds", "fdr"} == used | OF_FILES | OF_MATCHES
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_option_gives_the_numbers_of_run(name, wide, punoise, tmp_path):
+    """Two kinds of tables in each case, in turn; test_frames_of_any_library has all of them."""
     options = dict(CASES[name])
     sets = [n for n in wide if n != "negatives" or options.pop("negatives", None)]
     texts = [value if isinstance(value, list) else [value] for value in options.values()]
@@ -217,7 +209,7 @@ def test_every_option_gives_the_numbers_of_run(name, wide, punoise, tmp_path):
     if not {"score_column", "features"} & options.keys():
         unused = [c for c in (*FURTHER, "kind", "minus_a", "gaps") if c not in used]
         options.setdefault("drop_columns", unused)
-        if "kind" not in used and name == "drop_columns":
+        if name == "stated":
             options["drop_columns"] = [*options["drop_columns"], "kind", "minus_a", "gaps"]
     if "score_column" not in options:
         options.setdefault("classifier", "logistic")
@@ -235,8 +227,8 @@ def test_every_option_gives_the_numbers_of_run(name, wide, punoise, tmp_path):
         frame.to_csv(files[n], index=False)
     words = shell_words({**{n: str(file) for n, file in files.items()}, **options})
     punoise("run", *words, "--out-dir", tmp_path / "out")
-    kinds = [partial(frame_of, library) for library in NAMED]
-    for kind in (*kinds, pd.DataFrame.to_numpy):
+    place = [*CASES].index(name)
+    for kind in (KINDS[place % len(KINDS)], KINDS[(place + 1) % len(KINDS)]):
         given = {n: kind(frame) for n, frame in tables.items()}
         assert_results_of(punoise_api.estimate(**given, **options), tmp_path / "out")
 
@@ -383,15 +375,15 @@ def test_a_score_column_and_errors_are_those_of_the_commands(frames):
         punoise_api.estimate(labeled.head(3), unlabeled)
     with pytest.raises(UsageError, match="classifier="):
         punoise_api.estimate(labeled, unlabeled, score_column="a", classifier="logistic")
-    with pytest.raises(UsageError, match="purity='high': a number is needed"):
+    with pytest.raises(UsageError, match="purity='high'"):
         punoise_api.estimate(labeled, unlabeled, purity="high")
     with pytest.raises(UsageError, match=r"features=.*needed"):
         punoise_api.estimate(labeled, unlabeled, features="a")
-    with pytest.raises(UsageError, match="alpha= cannot be used with purity="):
+    with pytest.raises(UsageError, match=r"alpha= .*purity="):
         punoise_api.estimate(labeled, unlabeled, alpha=0.2, purity=0.3)
     with pytest.raises(UsageError, match="add unlabeled="):
         punoise_api.estimate(labeled)
-    with pytest.raises(ValueError, match="not a data frame"):
+    with pytest.raises(ValueError, match="dict"):
         punoise_api.estimate(labeled, {"a": [1]})
     with pytest.raises(InputError, match="'a' has struct<> values"):
         punoise_api.estimate(labeled, unlabeled.assign(a=[{}] * len(unlabeled)))
@@ -557,7 +549,7 @@ def test_verdicts_of_an_audit_are_heeded_as_by_the_commands(frames, results, pun
     assert {*top["stratum"]} == {"top"}
     with pytest.raises(UsageError, match="give one above 0"):
         found.audit(0)
-    with pytest.raises(UsageError, match=r"^rows=5 is too few: at least \d+, one for each"):
+    with pytest.raises(UsageError, match=r"^rows=5 .*\d+"):
         found.audit(5)
 
 
@@ -590,9 +582,9 @@ def test_messages_about_an_audit_name_no_file(found):
     audit = filled(found.audit(60))
     with pytest.raises(InputError, match=r"^audit: column 'verdict' has 'perhaps' in row 1;"):
         found.with_verdicts(audit.assign(verdict="perhaps"))
-    with pytest.raises(InputError, match=r"^audit: no column 'verdict' for an audit; it has id, "):
+    with pytest.raises(InputError, match=r"^audit: .*'verdict'.* id, "):
         found.with_verdicts(audit.drop(columns="verdict"))
-    with pytest.raises(InputError, match=r"^audit: row 1: scores has no unlabeled row with"):
+    with pytest.raises(InputError, match=r"^audit: row 1: .*unlabeled"):
         found.with_verdicts(audit.assign(id="none"))
 
 
@@ -616,7 +608,7 @@ def test_an_audit_has_the_index_of_its_rows(frames):
 
 
 def test_a_missing_column_of_new_rows_is_named_with_those_there_are(found, frames, tmp_path):
-    message = "no column 'a' for the model; it has b, other$"
+    message = "column 'a' .*b, other$"
     new = frames[1].rename(columns={"a": "other"})[["b", "other"]]
     with pytest.raises(InputError, match=message):
         found.score(new)
@@ -651,7 +643,7 @@ def test_charts_are_those_of_the_report(found):
     for chart in (found.plot.scores(), found.plot.posterior(), found.plot.sensitivity()):
         assert chart.to_dict()["datasets"]["rows"]
     stated = punoise_api.estimate(*small_frames(), alpha=0.3, beta=0.9, **FAST)
-    with pytest.raises(EstimationError, match="no chart of an assumed purity"):
+    with pytest.raises(EstimationError, match="purity"):
         stated.plot.sensitivity()
 
 
@@ -724,7 +716,7 @@ def test_alpha_of_a_new_sample_is_that_of_the_command(alpha, found, results, pun
     model = ("--model", results / "model.punoise")
     files = ("--table", tmp_path / "new.csv", "--out", tmp_path / "new.json")
     said = punoise("estimate-prior", *model, *files)
-    assert "of the 800 new rows are positive" in said.err
+    assert "800" in said.err
     theirs = validated(json.loads((tmp_path / "new.json").read_text()))
     assert (theirs["alpha"], theirs["alpha_ci"]) == (sample.alpha, [*sample.alpha_ci])
     assert theirs["shifted_from"]["alpha"] == found.alpha
@@ -751,7 +743,7 @@ def test_rows_of_the_training_are_no_new_sample(found, frames, results, punoise,
     frames[1].to_csv(tmp_path / "new.csv", index=False)
     new = ("--model", results / "model.punoise", "--table", tmp_path / "new.csv")
     said = punoise("estimate-prior", *new, "--out", tmp_path / "new.json", "--strict", expect=4)
-    assert "rows that the model was trained on" in said.err
+    assert "training-rows-scored" in said.err
 
 
 def test_a_purity_that_is_not_true_misleads():
