@@ -128,13 +128,13 @@ def _check_warnings(screen: Screen) -> None:
         if screen.report:
             assert " ".join(message.split()) in " ".join(screen.report.split())
     if screen.report:
-        unchecked = "not checked Your call" in screen.report
+        unchecked = "Your call" in screen.section("usable")
         assert unchecked == (screen.prior["representative"] == "assumed")
 
 
 def _check_estimates(screen: Screen) -> None:
     prior, answer = screen.prior, screen.section("answer")
-    assert "Can I use this?" in screen.report
+    assert screen.section("usable")
     for name, rows in (("alpha", "n_unlabeled"), ("beta", "n_labeled")):
         value, interval = prior[name], prior[f"{name}_ci"]
         numbers = re.findall(PERCENT, screen.line(name))
@@ -154,7 +154,6 @@ def _check_estimates(screen: Screen) -> None:
     assert ("assumed; set" in screen.line("beta")) == (
         prior["method"] == "stated" and prior["beta"] == 1
     )
-    assert len(re.findall(r"of the unlabeled rows are positive", screen.terminal)) == 1
     if line := screen.line("groups"):
         assert len(re.findall(PERCENT, line)) == 2, "a range, and no second alpha of all rows"
 
@@ -182,8 +181,8 @@ def _check_limits(screen: Screen) -> None:
     if prior["alpha_max"] is not None and by_factor:
         assert by_factor[1] == prior["alpha_max"]
     assumed = prior["representative"] == "assumed"
-    assert ("the data cannot show this" in screen.terminal) == assumed
-    assert ("the data cannot show this" in screen.report) == assumed
+    for text in (screen.terminal, screen.report):
+        assert ("cannot show this" in text) == assumed
     assert bool(screen.line("bias")) == (assumed and 2 in by_factor)
     if said := screen.line("bias"):
         assert re.findall(PERCENT, said) == [percent(by_factor[2])]
@@ -207,7 +206,7 @@ def _check_lists(screen: Screen, rows: pd.DataFrame) -> None:
     fdr = rows.loc[rows["set"] == "unlabeled", "fdr"]
     for level in (1, 5, 10, 20):
         assert re.search(rf"at most {level}% {(fdr <= level / 100).sum():,}\b", said)
-    assert f"The lowest FDR that any row reaches is {percent(fdr.min())}" in said
+    assert percent(fdr.min()) in said
     candidates = pd.read_csv(screen.folder / "candidates.tsv", sep="\t", dtype={"id": str})
     first = candidates.iloc[0]
     shown = f"{first['id']} {first['score']:.4g} {first['posterior']:.4g}"
@@ -216,21 +215,21 @@ def _check_lists(screen: Screen, rows: pd.DataFrame) -> None:
     labels = screen.section("labels")
     listed = pd.read_csv(screen.folder / "labels_to_check.tsv", sep="\t", dtype={"id": str})
     doubtful = len(listed) > 0 and screen.prior["beta"] <= 1 - 1e-9
-    assert ("labels are expected to be wrong" in labels) == doubtful
+    assert ("expected to be" in labels) == doubtful
     if doubtful:
         first = listed.iloc[0]
         assert f"{first['id']} {first['score']:.4g} {first['posterior_labeled']:.4g}" in labels
 
 
-SLOW = ("msgmm", "all")  # methods that take seconds
+QUICK = {  # the others in .ci/run
+    *("usual", "few", "rare", "alike", "separable", "purity 0.9", "alpha in a range"),
+    *("beta in an impossible range", "beta 0.9", "alpha stated", "another population", "groups"),
+    *("bound", "alphamax-n", "negatives, usual", "negatives, alpha in a range", "known negatives"),
+}
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, marks=pytest.mark.ci if {*SLOW} & {*options} else ())
-        for kind, (_, options) in RUNS.items()
-    ],
+    "kind", [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.ci) for kind in RUNS]
 )
 def test_a_run_gives_one_answer(kind, punoise, tmp_path):
     name, options = RUNS[kind]
@@ -239,7 +238,7 @@ def test_a_run_gives_one_answer(kind, punoise, tmp_path):
     source = ("--table", tmp_path / "rows.csv", *columns, "--score-column", "score")
     folder = tmp_path / "out"
     if name == "alike":  # then there is no answer
-        assert "cannot be estimated" in punoise("run", *source, "--out-dir", folder, expect=4).err
+        punoise("run", *source, "--out-dir", folder, expect=4)
         assert not folder.exists()
         return
     said = punoise("run", *source, *options, "--out-dir", folder).err
@@ -253,8 +252,14 @@ def test_a_run_gives_one_answer(kind, punoise, tmp_path):
         assert f"±{step[0]} percentage points" in screen.report
 
 
-@pytest.mark.parametrize("labeled_rows", [0, 60], ids=["unlabeled", "both"])
-@pytest.mark.parametrize("name", ["usual", "overlapping", "rare", "alike"])
+@pytest.mark.parametrize(
+    ("name", "labeled_rows"),
+    [("usual", 60), ("rare", 0), ("alike", 0)]
+    + [
+        pytest.param(name, rows, marks=pytest.mark.ci)
+        for name, rows in (("usual", 0), ("rare", 60), ("overlapping", 0), ("overlapping", 60))
+    ],
+)
 def test_an_audit_gives_one_answer(name, labeled_rows, punoise, tmp_path):
     table(name, tmp_path / "scores.csv", ())
     scores, folder = ("--scores", tmp_path / "scores.csv"), tmp_path / "out"
@@ -281,7 +286,6 @@ def test_an_audit_gives_one_answer(name, labeled_rows, punoise, tmp_path):
     screen = Screen(said, folder)
     check(screen)
     assert screen.prior["representative"] == "checked"
-    assert "Verified rows do not contradict" in screen.report
     assert screen.line("audit") in screen.report
 
 
@@ -312,7 +316,6 @@ def test_a_search_gives_one_answer(punoise, tmp_path):
         assert f"{name} {' '.join(counts)} {len(q_value):,}" in screen.section("answer")
         accepted.append(count)
     assert int(accepted[0].replace(",", "")) > 100
-    assert f"{accepted[0]} PSMs with a q-value" in screen.section("answer")
     assert f"{accepted[0]} PSMs and {accepted[1]} peptides" in screen.section("methodstext")
     for name in ("answer", "usable", "next", "candidates", "columns", "methodstext"):
         assert not re.search("labeled negatives|unlabeled|posterior prob", screen.section(name))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import call_quietly
 
 GOLDEN = Path(__file__).parent / "golden"
 spec = importlib.util.spec_from_file_location("golden_make", GOLDEN / "make.py")
@@ -66,9 +67,11 @@ def test_there_is_a_corpus():
 
 
 @pytest.mark.parametrize("stored", STORED, ids=lambda path: f"{path.parts[-3]}-{path.name}")
-def test_files_of_released_versions_give_the_same_numbers(stored, tmp_path):
-    now = parsed(make.read(stored.parent.parent, stored.name, tmp_path))
-    assert differences(parsed(stored), now)[:5] == []
+def test_files_of_released_versions_give_the_same_numbers(stored, tmp_path, monkeypatch):
+    monkeypatch.chdir(stored.parent.parent)
+    now = tmp_path / stored.name
+    call_quietly(*make.READERS[stored.name].format(now).split())
+    assert differences(parsed(stored), parsed(now))[:5] == []
 
 
 def test_another_number_is_noticed():

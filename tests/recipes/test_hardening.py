@@ -458,7 +458,7 @@ def test_a_pipe_among_shards_is_refused(punoise, scores, tmp_path):
     (tmp_path / "shards").mkdir()
     os.mkfifo(tmp_path / "shards" / "1.tsv")
     result = punoise("estimate-prior", "--scores", tmp_path / "shards", expect=2)
-    assert "not a regular file" in result.err
+    assert "regular file" in result.err
     for name in ("/dev/zero", "/dev/null"):
         punoise("estimate-prior", "--scores", name, expect=2)
         punoise("posterior", "--scores", scores, "--prior", name, "--out", "-", expect=2)
@@ -827,7 +827,7 @@ def test_a_pin_file_is_never_an_output(name, results, punoise, tables, tmp_path)
         ("audit", *scored),
     ):
         said = punoise(*command, "--out", tmp_path / name, expect=2).err
-        assert "read but not written" in said
+        assert "not written" in said
     thresholds = ("--evidence", "acmg", "--thresholds", tmp_path / name)
     punoise("posterior", *scored, *thresholds, "--out", tmp_path / "p.tsv", expect=2)
     assert not (tmp_path / "p.tsv").exists()

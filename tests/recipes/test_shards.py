@@ -209,7 +209,7 @@ def test_names_that_cannot_be_told_apart_or_read_back(sharded, punoise, frames, 
     assert "_a.parquet" in result.err
     frames[1][:0].to_parquet(tmp_path / "empty.parquet")
     result = punoise(*score, tmp_path / "empty.parquet", expect=3)
-    assert "the table has no rows" in result.err
+    assert "no rows" in result.err
     assert not (tmp_path / "o").exists()
 
 
