@@ -1,4 +1,4 @@
-"""Executes the tests of the Galaxy tools without Galaxy, in planemo's environment.
+"""Executes the tests of the Galaxy tool without Galaxy, in planemo's environment.
 
 Macros, Cheetah and assertions are Galaxy's own; parameters are simple stand-ins for its wrappers.
 """
@@ -56,9 +56,8 @@ def simple(param: Any, stated: dict[str, Any]) -> Any:
         if text is None:
             assert param.get("optional") == "true", name_of(param)
             return None
-        files = [dataset(name, test.get("ftype")) for name in text.split(",")]
-        assert {f.ext for f in files} <= set(param.get("format").split(","))
-        return files if param.get("multiple") == "true" else files[0]
+        assert test.get("ftype") in param.get("format").split(",")
+        return dataset(text, test.get("ftype"))
     if kind == "boolean":
         chosen = (text or param.get("checked", "false")) == "true"
         return Value(
@@ -103,11 +102,6 @@ def assertions(element: Any) -> list[dict[str, Any]]:
     ]
 
 
-def is_made(output: Any, values: dict[str, Any]) -> bool:
-    names = {k: vars(v) if isinstance(v, Group) else v for k, v in values.items()}
-    return all(eval(f.text, {}, names) for f in output.findall("filter"))
-
-
 def check(root: Any, test: Any) -> None:
     """Run the command of one test and compare what it promises."""
     values = parameters(root.find("inputs"), test)
@@ -122,7 +116,7 @@ def check(root: Any, test: Any) -> None:
             verify_assertions(done.stderr.encode(), assertions(element))
         if test.get("expect_failure") == "true":
             return
-        outputs = {o.get("name"): o for o in root.find("outputs") if is_made(o, values)}
+        outputs = {o.get("name"): o for o in root.find("outputs")}
         assert len(outputs) == int(test.get("expect_num_outputs"))
         files = {name: folder / o.get("from_work_dir") for name, o in outputs.items()}
         missing = [name for name, path in files.items() if not path.exists()]
@@ -137,11 +131,10 @@ def check(root: Any, test: Any) -> None:
 
 
 def main() -> None:
-    for name in sys.argv[1:]:
-        root = load_tool(name).getroot()
-        for number, test in enumerate(root.find("tests").findall("test"), 1):
-            check(root, test)
-            print(f"{root.get('id')} test {number} passed", flush=True)
+    root = load_tool(sys.argv[1]).getroot()
+    for number, test in enumerate(root.find("tests").findall("test"), 1):
+        check(root, test)
+        print(f"test {number} passed", flush=True)
 
 
 if __name__ == "__main__":
