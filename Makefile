@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: picture demo example example-nextflow test test-all field lint reference man pages results docs torture test-slurm lint-galaxy lint-nextflow test-modules check dist placeholders release-check clean
+.PHONY: picture demo example example-nextflow test test-all field lint reference man pages results docs torture test-slurm lint-galaxy check dist placeholders release-check clean
 
 demo: $(VENV)/.punoise
 	$(BIN)/punoise simulate --out-dir demo --alpha 0.2 --beta 0.95
@@ -36,14 +36,6 @@ test-slurm: $(VENV)/.test-all  # as root; starts a one-node SLURM of its own
 
 lint-galaxy: $(VENV)/.planemo
 	PATH="$(abspath $(BIN)):$$PATH" $(VENV)/planemo/bin/planemo lint packaging/galaxy
-
-lint-nextflow: $(VENV)/.nf-core $(VENV)/.nextflow $(VENV)/.installed
-	$(BIN)/python -m pytest tests/workflows/test_nextflow.py -k nf_core
-
-MODULES = *
-test-modules: $(VENV)/.nextflow $(VENV)/.punoise  # ten minutes: the nf-test files of the Nextflow modules; MODULES=run for one
-	PATH="$(abspath $(BIN)):$$PATH" NXF_ANSI_LOG=false java -XX:TieredStopAtLevel=1 -cp '$(VENV)/nextflow/lib/*' \
-		groovy.ui.GroovyMain tests/workflows/nf_test.groovy $(BIN)/nextflow nextflow_example/modules/local/punoise/$(MODULES)/tests/main.nf.test
 
 reference: $(VENV)/.punoise  # the generated parts of docs/reference/
 	$(BIN)/python docs/make_reference.py
@@ -118,11 +110,6 @@ $(VENV)/.mkdocs: $(VENV)/.punoise  # the same
 
 $(VENV)/.axe: | $(VENV)/.punoise  # checks of accessibility, for the tests in a browser
 	npm install --silent --no-audit --no-fund --prefix $(VENV)/axe axe-core@4
-	@touch $@
-
-$(VENV)/.nf-core: $(VENV)/.punoise  # the same
-	$(PYTHON) -m venv $(VENV)/nf-core
-	$(VENV)/nf-core/bin/python -m pip install --quiet --disable-pip-version-check 'nf-core>=4.2,<5'
 	@touch $@
 
 $(VENV)/.nextflow: nextflow_example/pom.xml nextflow_example/get_nextflow.sh | $(VENV)/.punoise

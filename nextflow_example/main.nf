@@ -1,11 +1,11 @@
 // Class priors and posteriors of many samples: the tables of a sample sheet in, results/ out.
 
-include { PUNOISE_ESTIMATEPRIOR } from './modules/local/punoise/estimateprior/main'
-include { PUNOISE_POSTERIOR     } from './modules/local/punoise/posterior/main'
-include { PUNOISE_REPORT        } from './modules/local/punoise/report/main'
-include { PUNOISE_SIMULATE      } from './modules/local/punoise/simulate/main'
-include { PUNOISE_SUMMARIZE     } from './modules/local/punoise/summarize/main'
-include { PUNOISE_TRANSFORM     } from './modules/local/punoise/transform/main'
+include { PUNOISE_ESTIMATEPRIOR } from './modules/estimateprior'
+include { PUNOISE_POSTERIOR     } from './modules/posterior'
+include { PUNOISE_REPORT        } from './modules/report'
+include { PUNOISE_SIMULATE      } from './modules/simulate'
+include { PUNOISE_SUMMARIZE     } from './modules/summarize'
+include { PUNOISE_TRANSFORM     } from './modules/transform'
 include { write_versions        } from './versions'
 
 // The rows of the sheet, checked before anything runs
@@ -49,9 +49,6 @@ process UNUSABLE {
     tag "${meta.id}"
     label 'process_single'
 
-    conda "${moduleDir}/modules/local/punoise/estimateprior/environment.yml"
-    container "punoise:0.1.0"
-
     input:
     tuple val(meta), path("${meta.labeled}"), path("${meta.unlabeled}"), path("${meta.negatives}")
 
@@ -87,7 +84,7 @@ workflow SAMPLES {
     PUNOISE_TRANSFORM(tables)
 
     scores = PUNOISE_TRANSFORM.out.scores
-    PUNOISE_ESTIMATEPRIOR(scores.map { meta, file -> [meta, file, [], []] })
+    PUNOISE_ESTIMATEPRIOR(scores.map { meta, file -> [meta, file, []] })
     UNUSABLE(
         tables
             .join(scores, remainder: true)

@@ -1,13 +1,13 @@
 // One huge unlabeled table in many files: train once, then score them in parallel.
 // results/shards/prior.json and the parts in posterior/ are exactly what the table in one piece gives.
 
-include { PUNOISE_ESTIMATEPRIOR } from './modules/local/punoise/estimateprior/main'
-include { PUNOISE_MERGESKETCHES } from './modules/local/punoise/mergesketches/main'
-include { PUNOISE_POSTERIOR     } from './modules/local/punoise/posterior/main'
-include { PUNOISE_SCORE         } from './modules/local/punoise/score/main'
-include { PUNOISE_SIMULATE      } from './modules/local/punoise/simulate/main'
-include { PUNOISE_SKETCH        } from './modules/local/punoise/sketch/main'
-include { PUNOISE_TRAIN         } from './modules/local/punoise/train/main'
+include { PUNOISE_ESTIMATEPRIOR } from './modules/estimateprior'
+include { PUNOISE_MERGESKETCHES } from './modules/mergesketches'
+include { PUNOISE_POSTERIOR     } from './modules/posterior'
+include { PUNOISE_SCORE         } from './modules/score'
+include { PUNOISE_SIMULATE      } from './modules/simulate'
+include { PUNOISE_SKETCH        } from './modules/sketch'
+include { PUNOISE_TRAIN         } from './modules/train'
 include { write_versions        } from './versions'
 
 def in_order(files) {
@@ -35,7 +35,7 @@ workflow SHARDS {
     }
     PUNOISE_MERGESKETCHES(sketches.map { entries -> [whole, entries.collect { _meta, sketch -> sketch }] })
     sketch = PUNOISE_MERGESKETCHES.out.sketch
-    PUNOISE_ESTIMATEPRIOR(sketch.map { meta, file -> [meta, [], file, []] })
+    PUNOISE_ESTIMATEPRIOR(sketch.map { meta, file -> [meta, [], file] })
     prior = PUNOISE_ESTIMATEPRIOR.out.prior
 
     PUNOISE_POSTERIOR(
