@@ -1,4 +1,4 @@
-"""What the paper's three tables share: its figures, its samples, repeats in parallel, and a table.
+"""What the paper's tables share: its figures, its samples, repeats in parallel, and a table.
 
 Finished repeats are kept in results/<name>.partial.jsonl, so that a run that was stopped goes on
 where it was; the table goes to standard output and to results/<name>.md.
@@ -96,7 +96,7 @@ def table(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def real(path: Path, beta: float, rng: np.random.Generator) -> Draw:
-    """A draw of tables 1 and 3: 1,000 labeled rows, or 100 of a small set; the rest unlabeled."""
+    """A draw of table 1: 1,000 labeled rows, or 100 of a small set; the rest unlabeled."""
     features, y = table(path)
     n_labeled = 1000 if y.sum() >= 1000 else 100
     n_positive = round(beta * n_labeled)
@@ -134,7 +134,7 @@ def errors(draw: Draw, sketch: Sketch, methods: list[str], settings: Settings) -
 
 
 def real_draw(row: Row, repeat: int, data: Path) -> Draw:
-    """The draw of one repeat of one row of tables 1 and 3."""
+    """The draw of one repeat of one row of table 1."""
     name, beta = str(row["data"]), float(row["beta"])
     rng = np.random.default_rng([repeat, round(100 * beta), *name.encode()])
     return real(data / f"{name}.parquet", beta, rng)
@@ -143,7 +143,7 @@ def real_draw(row: Row, repeat: int, data: Path) -> Draw:
 def errors_on_real_data(
     row: Row, repeat: int, methods: list[str], data: Path, classifier: str, settings: Settings
 ) -> dict[str, float]:
-    """One repeat of one row of tables 1 and 3."""
+    """One repeat of one row of table 1."""
     draw = real_draw(row, repeat, data)
     return errors(draw, transformed(draw, classifier, repeat), methods, settings)
 

@@ -5,7 +5,6 @@ python benchmarks/table1.py --data DIRECTORY --repeats 5
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from pathlib import Path
 
@@ -35,13 +34,13 @@ def work(
     return protocol.errors_on_real_data(row, repeat, methods, data, classifier, Settings())
 
 
-def main(table: str = "table1", columns: dict[str, str] = COLUMNS) -> None:
-    title = f"Table {table[-1]}"
-    options = protocol.real_data_arguments(f"{title} of the paper.").parse_args()
-    methods = [*columns, *(m for m in options.also if m not in columns)]
-    rows = protocol.rows_at_hand(table, options.data)
+def main() -> None:
+    options = protocol.real_data_arguments("Table 1 of the paper.").parse_args()
+    methods = [*COLUMNS, *(m for m in options.also if m not in COLUMNS)]
+    rows = protocol.rows_at_hand("table1", options.data)
+    name = "-".join(["table1", options.classifier, "robust", *options.also])
     found = protocol.run(
-        options.results / f"{name(table, options)}.partial.jsonl",
+        options.results / f"{name}.partial.jsonl",
         [(label, repeat, rows[label]) for label in rows for repeat in range(options.repeats)],
         partial(work, methods=methods, data=options.data, classifier=options.classifier),
         options.processes,
@@ -50,7 +49,7 @@ def main(table: str = "table1", columns: dict[str, str] = COLUMNS) -> None:
         protocol.Line(
             [str(row["data"]), str(row["alpha"]), str(row["beta"])],
             {m: np.array([errors[m] for errors in found[label]]) for m in methods},
-            {m: row[column] for m, column in columns.items()},
+            {m: row[column] for m, column in COLUMNS.items()},
         )
         for label, row in rows.items()
     ]
@@ -59,13 +58,8 @@ def main(table: str = "table1", columns: dict[str, str] = COLUMNS) -> None:
         for beta in dict.fromkeys(line.cells[2] for line in lines)
     }
     text = protocol.markdown(["data", "α", "β"], lines, groups)
-    title += f", {options.repeats} repeats, {options.classifier}, robust elbow"
-    protocol.report(options.results / f"{name(table, options)}.md", title, protocol.NOTE + text)
-
-
-def name(table: str, options: argparse.Namespace) -> str:
-    """Of the results of these options."""
-    return "-".join([table, options.classifier, "robust", *options.also])
+    title = f"Table 1, {options.repeats} repeats, {options.classifier}, robust elbow"
+    protocol.report(options.results / f"{name}.md", title, protocol.NOTE + text)
 
 
 if __name__ == "__main__":

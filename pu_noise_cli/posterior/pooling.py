@@ -36,7 +36,7 @@ FARTHEST = 8.0  # from 0, on that scale, that any score is
 # standard deviations, over groups, of shifts and contrasts
 SPREADS = tuple(product((0.0, 0.1, 0.2, 0.35, 0.5), (0.0, 0.12, 0.25)))
 # the fraction of a group's shift by which posteriors move: mostly negatives show it, and positives
-# follow them in part only (benchmarks/README.md)
+# follow them in part only (benchmarks/notes/2026-11-18-groups-of-real-genes.md)
 FOLLOWED = 0.5
 LEAST_WITHIN = 0.3  # the least fraction of the variance of scores that is within groups
 # both of each of the moves that a group's scores may have made
