@@ -164,12 +164,12 @@ def test_a_worker_killed_in_the_middle_changes_nothing(scheduler, frames, tmp_pa
         command = [*score, f"{out}/", "--dask", scheduler]
         running = subprocess.Popen([sys.executable, "-m", "pu_noise_cli", *map(str, command)])
         deadline = time.monotonic() + 60
-        while not list(out.glob("[0-9]*.parquet")):
+        while not list(out.glob(".*/[0-9]*.parquet")):
             assert time.monotonic() < deadline
             assert running.poll() is None
             time.sleep(0.01)
         _kill(doomed)
-        done = len(list(out.glob("[0-9]*.parquet")))
+        done = len(list(out.glob(".*/[0-9]*.parquet")))
         assert running.wait(120) == 0
     assert done < 12, "all was done before the worker was killed"
     assert contents(out) == contents(tmp_path / "local")
