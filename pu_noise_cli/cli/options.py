@@ -6,6 +6,7 @@ import contextlib
 import csv
 import functools
 import math
+import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -18,7 +19,6 @@ from click.shell_completion import CompletionItem
 from ..errors import UsageError, option
 from ..options import Definition, Limits, check_together, definitions, limits, options_document
 from ..options import passed as passed_options
-from ..platforms import cores
 from .help import HEADINGS, Command
 from .process import Console
 
@@ -151,6 +151,13 @@ class Argument(click.Argument):
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
         return self.make_metavar(ctx), self.explanation
+
+
+def cores() -> int:
+    """The cores this process may use, which a scheduler may have limited."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _parameter(name: str, entry: Definition) -> click.Parameter:

@@ -29,7 +29,6 @@ from ..errors import (
     printable,
 )
 from ..notices import Notice, kinds
-from ..platforms import ending_signals
 from .help import Commands
 
 if TYPE_CHECKING:
@@ -48,6 +47,11 @@ STYLES: dict[str, dict[str, Any]] = {  # of lines that begin so, on a terminal
     "next ": {"fg": "cyan"},
 }
 MEANT = {"--positives": "--labeled", "--positive": "--labeled", "--output": "--out-dir"}
+# batch systems send any of these; not every platform has all
+ENDING_SIGNALS = (
+    *("SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGBREAK"),
+    *("SIGUSR1", "SIGUSR2", "SIGXCPU", "SIGALRM", "SIGVTALRM"),
+)
 ERASE_LINE = "\r\x1b[K"
 BAR_WIDTH = 30
 DETAIL_SECONDS, LOG_SECONDS = 10.0, 60.0  # between lines on progress, if there is no terminal
@@ -353,8 +357,8 @@ class Console:
 
 def install_signals() -> None:
     """Answer signals that end the process; those ignored at start stay ignored, as nohup wants."""
-    for number in ending_signals():
-        if signal.getsignal(number) is not signal.SIG_IGN:
+    for number in (getattr(signal, name, None) for name in ENDING_SIGNALS):
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda number, frame: _end(number))
 
 

@@ -12,12 +12,13 @@ import os
 import re
 import stat
 import sys
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, TypeVar
+from typing import Annotated, Any, BinaryIO, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -33,7 +34,6 @@ from ..errors import (
     from_os_error,
     option,
 )
-from ..platforms import Spool
 from .notation import Marks
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -94,6 +94,35 @@ class Dialect:
     def columns(self) -> list[str]:
         """The names of its columns."""
         return [name for name in self.header if name]
+
+
+class Spool:
+    """A temporary file, gone as soon as nothing refers to it.
+
+    On Linux it has no name, so that not even a killed process leaves it.
+    """
+
+    def __init__(self) -> None:
+        self.name: str | None = None
+        # elsewhere all openings of /dev/fd/N share one position, if there is such a file
+        if sys.platform == "linux":
+            self.file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - closed below
+        else:
+            descriptor, self.name = tempfile.mkstemp(prefix="punoise-")
+            self.file = open(descriptor, "w+b")  # noqa: SIM115 - closed below
+
+    @property
+    def path(self) -> str:
+        """A name by which it can be opened, so that Arrow's threads need not call Python."""
+        self.file.flush()
+        return self.name or f"/dev/fd/{self.file.fileno()}"
+
+    def __del__(self) -> None:
+        if hasattr(self, "file"):  # there was room for it
+            self.file.close()
+        if self.name is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self.name)
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,6 @@ import pyarrow.compute as pc
 
 from .. import __version__
 from ..errors import InputError, UsageError
-from ..platforms import Spool
 from .dialect import NAMES, Layout, sniff
 from .files import (
     BLOCK_BYTES,
@@ -44,6 +43,7 @@ from .files import (
     Dialect,
     Format,
     Shard,
+    Spool,
     input_errors,
     magic_suffix,
     read_document,

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import MachineError, is_out_of_memory
-from ..platforms import Spool
-from .files import Copy, Shard
+from .files import Copy, Shard, Spool
 from .notation import MISSING_TEXTS
 from .reading import READERS, NotNumbers, Table
 from .rows import Rows
