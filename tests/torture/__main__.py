@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
@@ -46,7 +46,8 @@ SHARES = {
 class Campaign:
     """What was tried and what failed, by kind."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, writers: Sequence[str]) -> None:
+        self.writers = writers
         self.samples, self.folder, self.seed = folder / "samples", folder / "work", seed
         self.tried: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
@@ -88,14 +89,15 @@ class Campaign:
         return f"damaged {kind}", fault
 
     def kills(self, rng: Random) -> tuple[str, str | None]:
-        name = rng.choice(list(WRITERS))
-        return f"kill of {name}", self.stops.stop(name, (signal.SIGKILL,), self.folder, rng)
+        name = rng.choice(self.writers)
+        state, fault = self.stops.stop(name, (signal.SIGKILL,), self.folder, rng)
+        return f"kill of {name}: {state}", fault
 
     def signals(self, rng: Random) -> tuple[str, str | None]:
-        name = rng.choice(list(WRITERS))
+        name = rng.choice(self.writers)
         numbers = tuple(rng.choice(sorted(ENDING)) for _ in range(rng.choice((1, 2))))
         kind = "signal" if len(numbers) == 1 else "two signals"
-        return kind, self.stops.stop(name, numbers, self.folder, rng)
+        return kind, self.stops.stop(name, numbers, self.folder, rng)[1]
 
     def limits(self, rng: Random) -> tuple[str, str | None]:
         return "limit", limit(self.samples, self.folder, rng)
@@ -107,12 +109,12 @@ class Campaign:
         return "hostile name", hostile_name(self.samples, self.folder, rng)
 
     def table(self) -> str:
-        lines = [f"{'kind':<24}{'tried':>7}{'failed':>8}{'slowest, s':>12}"]
+        lines = [f"{'kind':<32}{'tried':>7}{'failed':>8}{'slowest, s':>12}"]
         for row in sorted(self.tried):
             lines.append(
-                f"{row:<24}{self.tried[row]:>7}{self.failed[row]:>8}{self.slowest[row]:>12.1f}"
+                f"{row:<32}{self.tried[row]:>7}{self.failed[row]:>8}{self.slowest[row]:>12.1f}"
             )
-        total = f"{'all':<24}{self.tried.total():>7}{self.failed.total():>8}"
+        total = f"{'all':<32}{self.tried.total():>7}{self.failed.total():>8}"
         codes = ", ".join(f"{code}: {count}" for code, count in sorted(self.codes.items()))
         memory = f"damaged inputs: at most {self.memory >> 20} MB; exit codes {codes}"
         return "\n".join([*lines, total, memory])
@@ -124,6 +126,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=budget)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first try")
+    parser.add_argument("--writer", action="append", choices=WRITERS, help="stop just this one")
     for kind in SHARES:
         parser.add_argument(f"--{kind}", type=int, help="try just so many of these")
     given = parser.parse_args()
@@ -131,7 +134,7 @@ def main() -> int:
     warm_up()
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
         kinds = [kind for kind in SHARES if kind != "disk" or can_mount(Path(folder))]
-        campaign = Campaign(Path(folder), given.seed)
+        campaign = Campaign(Path(folder), given.seed, given.writer or [*WRITERS])
         for kind in kinds:
             if kind == "relations":
                 count = counts.get(kind, 0) if counts else None

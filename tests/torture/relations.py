@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+NOBODY = 999_999_999  # the number of no process
 ONE_GROUP = True  # whether --by with a single group must give what no group gives
 TOLERANCE = 1e-9  # where sums run in another order
 NOT_COMPARED = {"punoise_version", "sample"}
@@ -163,22 +164,27 @@ def _wanted(rng: Random) -> tuple[str, ...]:
 
 def plant(folder: Path, rng: Random) -> None:
     """What a stranger or a killed run may have left where outputs go."""
+    from pu_noise_cli.tables.files import document
+    from pu_noise_cli.tables.results import Provenance
+    from pu_noise_cli.tables.writing import _host, write_json
+
     kind = rng.randrange(5)
     out = folder / "out"
     out.mkdir()
     if kind == 0:
-        (out / ".punoise-unfinished").write_text("[" * 1000)
+        (out / "provenance.json").write_text("[" * 1000)
     elif kind == 1:
-        os.mkfifo(out / ".punoise-unfinished")
+        os.mkfifo(out / "provenance.json")
     elif kind == 2:
-        (out / "provenance.json").write_text("{}")
+        (out / "provenance.json").write_text('{"complete": false}')
     elif kind == 3:
         (folder / "victim").mkdir()
         (folder / "victim" / "_manifest.json").write_text("mine")
         (out / "scores").symlink_to(folder / "victim", target_is_directory=True)
-        (out / ".punoise-unfinished").touch()
+        stated = Provenance(complete=False, files={"scores/_manifest.json": "", "notes": ""})
+        write_json(str(out / "provenance.json"), document(stated))
     else:
-        (out / ".punoise-abcdefgh").mkdir()
+        (out / f".punoise.{_host()}-{NOBODY}-aaaaaaaa.tmp").mkdir()
         (out / "posterior.csv").write_text("mine")
 
 

@@ -36,6 +36,7 @@ def make(folder: Path) -> None:
         (folder / f"{name}.csv").write_text(text)
         packed = gzip.compress(text.replace(",", "\t").encode(), mtime=0)
         (folder / f"{name}.tsv.gz").write_bytes(packed)
+    (folder / "other.parquet").write_bytes((folder / "unlabeled.parquet").read_bytes())
     rule = {"schema": "punoise.evidence/1", "levels": [{"name": "strong", "lr": 20}]}
     shipped = Path(__file__).parents[2] / "pu_noise_cli" / "evidence" / "acmg.json"
     (folder / "rule.json").write_bytes(shipped.read_bytes())
