@@ -23,9 +23,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from accuracy import markdown
+from pu_noise_cli.evidence.strengths import levels, read_rule
 from sbc import sampled
 
-from pu_noise_cli.evidence.strengths import levels, read_rule
 from pu_noise_cli.numerics import FloatArray
 from pu_noise_cli.posterior.calibration import GroupCopies, bounds, calibrate
 from pu_noise_cli.prior.base import Settings, Shares

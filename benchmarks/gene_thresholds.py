@@ -15,9 +15,9 @@ from collections import defaultdict
 import numpy as np
 import pandas as pd
 from groups import DOWNWARD
+from pu_noise_cli.evidence.thresholds import Thresholds
 from thresholds import ACMG, PRIOR
 
-from pu_noise_cli.evidence.thresholds import Thresholds
 from pu_noise_cli.posterior.calibration import bounds, calibrate
 from pu_noise_cli.posterior.groups import GroupPosteriors, Groups
 from pu_noise_cli.posterior.pooling import Bins, pool

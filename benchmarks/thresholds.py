@@ -18,10 +18,10 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 from accuracy import markdown
-
-from pu_noise_cli import estimate
 from pu_noise_cli.evidence.strengths import Grading
 from pu_noise_cli.evidence.thresholds import Thresholds
+
+from pu_noise_cli import estimate
 from pu_noise_cli.numerics import FloatArray
 from pu_noise_cli.posterior.calibration import bounds, calibrate
 from pu_noise_cli.prior.base import Settings, Shares

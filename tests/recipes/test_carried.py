@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from pu_noise_cli.evidence.strengths import Level, strengths
 
 from pu_noise_cli.audit.design import COLUMNS
-from pu_noise_cli.evidence.strengths import Level, strengths
 from pu_noise_cli.posterior.calibration import bounds, calibrate
 from pu_noise_cli.posterior.table import posterior_columns
 from pu_noise_cli.prior.base import Shares

@@ -15,6 +15,7 @@ import atheris
 
 with atheris.instrument_imports(include=["pu_noise_cli", "zipfile", "numpy.lib._format_impl"]):
     from pu_noise_cli.evidence.strengths import levels
+
     from pu_noise_cli.prior.document import parse_prior
     from pu_noise_cli.report.content import Provenance
     from pu_noise_cli.score.model import load_model

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-
-import pu_noise_cli
 from pu_noise_cli.evidence.apply import LevelRanges
 from pu_noise_cli.evidence.reach import Reach, upper_limit
 from pu_noise_cli.evidence.strengths import Grading
 from pu_noise_cli.evidence.thresholds import Thresholds
+
+import pu_noise_cli
 from pu_noise_cli.posterior.calibration import bounds, calibrate
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from pu_noise_cli.evidence.strengths import GROUP_COLUMNS, NONE, levels, read_rule, strengths
 
 from pu_noise_cli.errors import InputError
-from pu_noise_cli.evidence.strengths import GROUP_COLUMNS, NONE, levels, read_rule, strengths
 from pu_noise_cli.posterior.groups import COUNTED, ESTIMATED
 
 # Pejaver et al. 2022, at the prior of missense variants

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-
 from pu_noise_cli.evidence.strengths import Grading
 from pu_noise_cli.evidence.thresholds import Publication, Thresholds
+
 from pu_noise_cli.posterior.calibration import GroupCopies, bounds, calibrate, widen
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
