@@ -240,9 +240,8 @@ def score_rows(
     trained: Trained,
     engine: Engine,
     out: str | None = None,
-    model_out: str | None = None,
 ) -> ScoredRows:
-    """Score the rows honestly; write SCORES and the model if wanted."""
+    """Score the rows honestly, and write SCORES if wanted."""
     rows = replace(rows, overlap=trained.scorer.overlap)
     step = WriteScores(trained.scorer, notices=trained.notices)
     if out is None:
@@ -250,8 +249,6 @@ def score_rows(
     else:
         sketch = engine.write(step, rows, "score", out)
     check_sizes(rows.set_names, sketch.counts.sum(0), sketch.missing, rows.named_sets)
-    if model_out is not None:
-        write_model(StoredModel(trained.model, sketch), model_out)
     return ScoredRows(
         sketch,
         rows,

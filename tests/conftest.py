@@ -85,7 +85,7 @@ class Result:
 @functools.cache
 def schema() -> dict:
     """The JSON Schema of PRIOR.json, as the command prints it."""
-    command = [sys.executable, "-m", "pu_noise_cli", "schema", "prior"]
+    command = [sys.executable, "-m", "pu_noise_cli", "help", "prior.json"]
     return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
 
 

@@ -36,16 +36,10 @@ COMMANDS = {  # in the order of use, with the modules that hold them
         "transform": "score",
         "estimate-prior": "prior",
         "posterior": "posterior",
-        "performance": "posterior",
         "summarize": "report",
     },
-    "Large tables and new rows": {
-        "train": "score",
-        "score": "score",
-        "sketch": "prior",
-        "merge-sketches": "prior",
-    },
-    "Other": {"schema": "simulate", "help": "help"},
+    "Large tables and new rows": {"train": "score", "score": "score"},
+    "Other": {"help": "help"},
 }
 
 
@@ -181,14 +175,15 @@ class Commands(click.Group):
 
 
 @click.command("help")
-@click.argument("topic", required=False, metavar="[COMMAND|CODE]")
+@click.argument("topic", required=False, metavar="[COMMAND|CODE|FILE]")
 @click.pass_context
 def help(ctx: click.Context, topic: str | None) -> None:
-    """Show all options of a command, or explain a warning.
+    """Show all options of a command, explain a warning, or print the JSON Schema of a file.
 
     \b
     punoise help run
     punoise help wide-interval
+    punoise help prior.json
     """
     parent = ctx.parent
     assert parent is not None
@@ -200,11 +195,17 @@ def help(ctx: click.Context, topic: str | None) -> None:
     if command is not None:
         with click.Context(command, info_name=topic, parent=parent) as own:
             click.echo(command.get_help(own))
+    elif topic == "prior.json":
+        from ..prior.document import json_schema
+        from ..tables.writing import write_json
+
+        write_json("-", json_schema())
     elif warning is not None:
         click.echo(wrap_text(warning.meaning))
         click.echo(wrap_text(f"What to do: {warning.remedy}"))
     else:
-        known = [*parent.command.list_commands(parent), *kinds()]
+        known = [*parent.command.list_commands(parent), *kinds(), "prior.json"]
         close = difflib.get_close_matches(topic, known)
         hint = f" Did you mean {' or '.join(close)}?" if close else ""
-        raise click.UsageError(f"'{topic}' is neither a command nor the code of a warning.{hint}")
+        what = "neither a command, the code of a warning nor a file with a schema"
+        raise click.UsageError(f"'{topic}' is {what}.{hint}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from ..errors import UsageError, option
+from ..errors import option
 from ..options import Definition, Limits, check_together, definitions, limits, options_document
 from ..options import passed as passed_options
 from .help import HEADINGS, Command
@@ -24,7 +24,6 @@ from .process import Console
 
 if TYPE_CHECKING:
     from ..scale.engine import Engine
-    from ..tables.rows import Rows
 
 KIND_HEADINGS = {"file": "Input", "files": "Input", "output": "Output", "names": "Columns"}
 Settings = TypeVar("Settings")
@@ -245,18 +244,6 @@ class Options:
     def check(self) -> None:
         """Stop where an option lacks another one that it needs, or meets one that it excludes."""
         check_together(self.definitions, self._passed())
-
-    def check_table_out(self, rows: Rows) -> None:
-        """Stop, before any work is done, where --out cannot be a table or shards of the rows."""
-        from ..scale.engine import check_sharded_target, is_sharded
-        from ..tables.writing import check_table_target
-
-        if is_sharded(self.out):
-            check_sharded_target(self.out, rows)
-            return
-        if self.dask is not None:
-            raise UsageError("--dask needs shards: let the name after --out end in '/'")
-        check_table_target(self.out)
 
     def check_files(self) -> None:
         """Stop where an output is an input or another output, or inputs may be of two commands."""

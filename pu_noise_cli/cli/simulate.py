@@ -1,4 +1,4 @@
-"""Tools beside the path: `simulate` and `schema`."""
+"""Tables with known alpha and beta: `simulate`."""
 
 from __future__ import annotations
 
@@ -39,16 +39,3 @@ def simulate(options: Options, console: Console) -> None:
         for name in ("labeled", "unlabeled")
     )
     console.say(f"next   punoise run {' '.join(tables)} --out-dir results")
-
-
-@command("schema")
-def schema(options: Options, console: Console) -> None:
-    """Print the JSON Schema of a document that punoise writes.
-
-    \b
-    punoise schema prior > prior.schema.json
-    """
-    from ..prior.document import json_schema
-    from ..tables.writing import write_json
-
-    write_json("-", json_schema())

@@ -126,29 +126,14 @@ def apply(options: Options, console: Console) -> None:
     punoise apply --thresholds revel/group_thresholds.tsv --by GENE --table new.tsv \\
         --score-column REVEL --out e.tsv
     """
+    from ..recipes import apply as recipe
     from ..tables.dialect import Layout
-    from ..tables.reading import open_table
-    from ..tables.rows import Rows
-    from ..variants.apply import GroupRanges, LevelRanges, WriteEvidence
 
-    by, table = options.by, open_table(options.table, options.pick(Layout))
-    if by is not None:
-        table.require(by, "--by")
-    ranges = (LevelRanges if by is None else GroupRanges).read(options.thresholds)
-    step = WriteEvidence(ranges, options.score_column, options.add_points, options.na, by)
-    rows = Rows.from_tables(
-        [table],
-        features=step.columns,
-        id_columns=options.id_column,
-        keep=(*options.keep_columns, *(() if by is None else (by,))),
-        wanted_by="score_column",
-    )
-    options.check_table_out(rows)
-    if isinstance(ranges, GroupRanges):
-        ranges.check_column(rows, by)
+    settings = options.pick(recipe.ApplySettings, layout=options.pick(Layout))
     with options.engine(console) as engine:
-        counts = engine.write(step, rows, "apply", options.out)
-    for level in (*ranges.levels[1:], ranges.levels[0]):
+        applied = recipe.apply(settings, engine)
+    counts = applied.rows
+    for level in (*applied.levels[1:], applied.levels[0]):
         console.say(f"{counts.levels[level]:>9}  {level}")
     if counts.levels[""]:
         console.say(f"{counts.levels['']:>9}  without a score")
@@ -156,5 +141,4 @@ def apply(options: Options, console: Console) -> None:
         n = len(counts.other_groups)
         groups = f" of {n:,} group{'s' * (n > 1)}" if n else ""
         console.say(f"{counts.other_rows:>9}  rows{groups} have the thresholds of (other)")
-    if isinstance(ranges, LevelRanges):
-        console.warn(ranges.check_predictor(options.score_column))
+    console.warn(applied.notices)

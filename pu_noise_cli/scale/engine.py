@@ -26,7 +26,7 @@ from ..tables.files import read_json
 from ..tables.reading import MANIFEST, Manifest, ShardEntry
 from ..tables.results import obsolete_files, take_names
 from ..tables.rows import SETS, Rows
-from ..tables.writing import make_directory, temporary_directory
+from ..tables.writing import check_table_target, make_directory, temporary_directory
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -329,6 +329,16 @@ class Engine:
     client: Any = None  # of the cluster
     progress: Progress = field(default_factory=NullProgress)
     seconds: dict[str, float] = field(default_factory=dict)  # by stage
+
+    def check_target(self, out: str, rows: Rows) -> None:
+        """Stop, before any work is done, where an output cannot be a table of the rows."""
+        if is_sharded(out):
+            check_sharded_target(out, rows)
+            return
+        if self.client is not None:
+            name = option("dask")
+            raise UsageError(f"{name} needs shards: let the name after {option('out')} end in '/'")
+        check_table_target(out)
 
     def call(
         self, label: str, function: Callable[..., Result], *args: Any, watched: bool = False

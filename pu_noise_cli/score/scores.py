@@ -157,17 +157,13 @@ class WriteScores:
 
 def write_training_scores(
     rows: Rows, scorer: HonestScorer, code: int | None, threads: int, out: str
-) -> tuple[int, int]:
+) -> Sketch:
     """Score files of the tables that a scorer was trained on, and write SCORES.
 
     Parameters
     ----------
     code
         The set that the files are of; None if the scorer was trained on one table of all sets.
-
-    Returns
-    -------
-    The number of rows, and how many of them have no score.
     """
     (table,) = rows.tables
     several = len(scorer.files) > 1
@@ -190,21 +186,20 @@ def write_training_scores(
         part = [table.only(()) for _ in scorer.files]
         part[position] = table.only([shard], file.first_row)
         parts.append((replace(rows, tables=tuple(part)), file))
-    count = missing = 0
+    builder = SketchBuilder(scorer.model.labeled_class)
     schema = scores_schema(rows, True).with_metadata(_metadata(scorer.model))
     with table_writer(out, schema, UNIQUE_COLUMNS) as write:
         for part_rows, file in parts:
-            first = count
+            count = 0
             for chunk, scores in scorer.score_all(part_rows, threads):
                 write(scores_batch(part_rows, chunk, scores, schema))
+                builder.add(scores, chunk.sets)
                 count += len(scores)
-                missing += int(np.isnan(scores).sum())
-            if count - first != file.rows:
+            if count != file.rows:
                 raise InputError(
-                    f"{file.name}: has {count - first} rows, and had {file.rows} when the model "
-                    "was trained"
+                    f"{file.name}: has {count} rows, and had {file.rows} when the model was trained"
                 )
-    return count, missing
+    return builder.sketch()
 
 
 def _metadata(model: ScoreModel, notices: Sequence[Notice] = ()) -> dict[str, str]:
