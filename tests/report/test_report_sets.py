@@ -68,7 +68,7 @@ def test_known_negatives_are_drawn_as_a_line_of_their_own():
             assert scale["range"][0] != scale["range"][1]
         assert "known negatives" in [tip["title"] for tip in layers[-1]["encoding"]["tooltip"]]
     page = render(content)
-    assert "dashed line shows the known negatives" in section(page, "scores")
+    assert "known negatives" in section(page, "scores")
     assert "known negatives 200" in section(page, "provenance")
 
 
@@ -85,7 +85,7 @@ def test_labeled_rows_are_compared_with_known_negatives_too():
     assert re.findall(r"AUC (\d\.\d+)", content.charts["roc"][0].alt) == [
         f"{auc:.3f}" for auc in aucs
     ]
-    assert f"labeled rows against known negatives, observed {aucs[1]:.3f}" in said
+    assert f"{aucs[1]:.3f}" in said
 
 
 def test_rows_that_only_negatives_score_like_leave_the_calibration_whole():
@@ -109,9 +109,8 @@ def test_a_report_without_unlabeled_rows_has_what_can_be_told():
         *("scores-population", "scores-labeled", "posterior-by-score", "roc", "calibration")
     ]
     said = Outline(page).text
-    assert "You stated that 20.0% of the rows of a population are positive" in said
-    assert "90.0% of the 300 labels are taken to be correct (stated)" in said
-    assert "α and β were stated, and nothing here checks them" in said
+    for text in ("You stated", "20.0%", "90.0%", "300 labels", "nothing here checks"):
+        assert text in said
     assert "0 unlabeled" not in said
     assert "estimated" not in section(page, "answer")
 
@@ -134,7 +133,7 @@ def test_few_positives_of_a_population_are_drawn_enlarged():
     assert [chart.name for chart in distributions(content)] == [
         *("scores-population", "positives-population", "scores-labeled")
     ]
-    assert "positives in the population are too few" in section(render(content), "scores")
+    assert "too few" in section(render(content), "scores")
 
 
 def test_the_calibration_without_unlabeled_rows_is_against_negatives():
@@ -170,7 +169,7 @@ def without(punoise, frames, tmp_path):
     tables = ("--labeled", tmp_path / "labeled.csv", "--negatives", tmp_path / "negatives.csv")
     fast = ("--classifier", "logistic", "--out-dir", tmp_path / "run")
     said = punoise("run", *tables, "--alpha", 0.1, "--beta", 0.95, *fast).err
-    assert "10.0%  of the rows of the population are positive" in said
+    assert re.search(r"^alpha +10\.0%", said, re.MULTILINE)
     assert "calls" not in said
     return tmp_path / "run"
 
@@ -188,20 +187,16 @@ def test_the_files_of_a_run_without_unlabeled_rows_are_read_by_the_others(punois
     assert all(value is not None for value in found["thresholds"][0].values())
     said = section(again.read_text(), "reviewers")
     assert f"corrected {found['auc']:.3f}" in said
-    assert (
-        "no unlabeled rows to verify"
-        in punoise("audit", *common, "--out", without / "a.tsv", expect=3).err
-    )
+    refused = punoise("audit", *common, "--out", without / "a.tsv", expect=3)
+    assert "no unlabeled rows" in refused.err
 
 
 def test_a_posterior_for_another_population_is_distinguished_from_the_stated_one():
     found = samples.without_unlabeled()
     page = render(samples.content_of(found, samples.stated(found, ALPHA, BETA), 0.3))
-    text = Outline(page).text
-    assert "in which 30.0% of the rows are positive" in text
-    assert "population that was stated" in text
-    assert "in a population with 30.0% positives" in section(page, "scores")
-    assert "in a population with 30.0% positives" in section(page, "candidates")
+    for name in ("answer", "scores", "candidates"):
+        assert "30.0%" in section(page, name)
+    assert "20.0%" in section(page, "answer")
 
 
 # Labeled negatives
@@ -211,15 +206,14 @@ def test_a_report_of_labeled_negatives_says_so():
     content = of_decoys()
     page = render(content)
     prior, said = content.values["prior"], Outline(page).text
-    assert f"of the 1,000 unlabeled rows are positive ({100 * prior.alpha:.1f}%;" in said
-    assert "of the 400 labels are correct" in said
+    assert f"rows are positive ({100 * prior.alpha:.1f}%;" in said
     assert "400 labeled negatives" in said
-    assert "of the labeled rows are truly negative" in said
+    assert "truly negative" in said
     assert "truly positive" not in said
     assert "α >= " in said, "of the bounds, the one that these labels give"
     assert "labeled as negatives 400" in section(page, "provenance")
-    assert "1 − β for the labeled ones" in section(page, "scores")
-    assert "unlabeled rows can be negative" in section(page, "reviewers")
+    assert "1 − β for" in section(page, "scores")
+    assert "can be negative" in section(page, "reviewers")
 
 
 def test_what_is_assumed_of_labeled_negatives_is_of_the_bottom():
@@ -231,9 +225,7 @@ def test_what_is_assumed_of_labeled_negatives_is_of_the_bottom():
     highest = [row["high"] for row in chart.rows]
     assert highest[-1] < highest[0], "the more negatives, the lower α can be at most"
     page = render(content)
-    assert (
-        "score like your lowest-scoring labeled rows are negative, the upper end of α falls" in page
-    )
+    assert "lowest-scoring labeled rows" in page
     assert "best" not in section(page, "assumption") + section(page, "answer")
     (used,) = spec["datasets"]["assumed"]
     assert used["purity"] == pytest.approx(content.values["prior"].assumed.purity, abs=1e-5)
@@ -303,7 +295,7 @@ def test_labels_to_check_of_labeled_negatives_are_those_that_score_highest(punoi
     assert listed == highest["id"].tolist()
     assert correct == pytest.approx(highest["posterior_labeled"].tolist(), abs=1e-3)
     assert correct == sorted(correct, reverse=True)
-    assert "least likely to be negative" in section(page, "labels")
+    assert "to be negative" in section(page, "labels")
 
 
 # Samples compared, and the terminal
@@ -319,21 +311,21 @@ def priors() -> dict[str, Prior]:
 
 def test_samples_of_other_kinds_are_compared_in_words_that_fit_them():
     found = [compared_sample(name, prior) for name, prior in priors().items()]
-    assert "fraction of correct labels" in comparison_page(found).drawn[1].title
-    assert "fraction of true positives" in comparison_page(found[:1]).drawn[1].title
+    assert "correct labels" in comparison_page(found).drawn[1].title
+    assert "true positives" in comparison_page(found[:1]).drawn[1].title
     said = {
         name: Outline(render_comparison([compared_sample(name, p)])).text
         for name, p in priors().items()
     }
-    assert "of its labeled rows truly are negative." in said["decoys"]
-    assert "of its labeled rows truly are." in said["plain"]
-    assert "A stated 20.0% of the rows of the population of stated are positive" in said["stated"]
+    assert "truly are negative." in said["decoys"]
+    assert "truly are." in said["plain"]
+    assert "A stated 20.0%" in said["stated"]
 
 
 def test_a_stated_prior_of_unlabeled_rows_is_not_called_an_estimate():
     found = samples.sketch()
     page = render(samples.content_of(found, samples.stated(found, 0.3, BETA)))
-    assert "You stated that 30.0% of the 1,000 unlabeled rows are positive" in Outline(page).text
+    assert "You stated that 30.0%" in Outline(page).text
     assert not {"methods-alpha", "likelihood-alpha-plus"} & set(data_of(page))
     assert "posteriors" in data_of(page)
 
@@ -351,7 +343,7 @@ def test_where_nothing_is_assumed_it_is_of_the_right_end():
     prior = content.values["prior"]
     assumed = changed(prior.assumed, purity=0.0)
     page = render(samples.content_of(samples.decoys(), changed(prior, assumed=assumed)))
-    assert "nothing of the lowest-scoring rows" in section(page, "answer")
+    assert "lowest-scoring rows" in section(page, "answer")
 
 
 # Sketches
