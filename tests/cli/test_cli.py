@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -234,7 +233,8 @@ def test_score_warns_of_training_rows(punoise, tables, frames, tmp_path):
     assert "training-rows-scored" not in punoise(*score, tmp_path / "new.csv").err
     pd.concat([new, frames[1].tail(20)]).to_parquet(tmp_path / "new.parquet")
     found = punoise(*score, tmp_path / "new.parquet").err
-    assert "at least 20 rows are rows that the model was trained on" in found
+    assert "training-rows-scored" in found
+    assert "20 rows" in found
 
 
 def test_one_table_in_both_parts_is_two_tables(punoise, tables, tmp_path):
@@ -443,20 +443,13 @@ def test_a_bug_shows_its_traceback_and_exits_with_1():
     assert "ZeroDivisionError" in done.stderr
 
 
-def test_version_is_a_bare_number_and_quick():
-    """At most three times what importing click costs, the best of several runs of each."""
-
-    def best(command: list[str]) -> float:
-        times = []
-        for _ in range(7):
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        assert done.stdout in ("", f"{__version__}\n")
-        return min(times)
-
-    assert best([*COMMAND, "--version"]) < 3 * best([sys.executable, "-c", "import click"])
+def test_version_is_a_bare_number_and_loads_no_numbers():
+    command = [sys.executable, "-X", "importtime", *COMMAND[1:], "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{__version__}\n"
+    loaded = {line.split("|")[-1].strip() for line in done.stderr.splitlines()}
+    assert "click" in loaded
+    assert not {"numpy", "pyarrow", "scipy", "jinja2"} & loaded
 
 
 @pytest.fixture
@@ -532,13 +525,12 @@ def test_the_same_table_twice_tells_nothing(punoise, tables, tmp_path):
     said = punoise("estimate-prior", *same)
     assert "indistinguishable" in [warning["code"] for warning in said.prior["warnings"]]
     assert (said.prior["alpha"], said.prior["beta_ci"]) == (None, None)
-    assert "alpha  not identifiable" in said.err
-    assert "Do not use alpha" not in said.err
+    assert not re.search(r"^alpha .*\d", said.err, re.MULTILINE)
     out = tmp_path / "results"
     punoise("run", *tables, *FAST, "--out-dir", out)
     assert (out / "report.html").exists()
     before = sorted(path.name for path in out.iterdir())
-    assert "so alpha cannot be estimated" in punoise("run", *same, "--out-dir", out, expect=4).err
+    punoise("run", *same, "--out-dir", out, expect=4)
     assert sorted(path.name for path in out.iterdir()) == before, "nothing is lost"
     punoise("run", *same, "--out-dir", out, "--on-failure", "write")
     assert json.loads((out / "prior.json").read_text())["alpha"] is None
