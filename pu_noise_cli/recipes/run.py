@@ -41,16 +41,7 @@ from ..report.page import Page, Section
 from ..scale.engine import Engine, check_sharded_target
 from ..score.contributions import write_columns
 from ..score.scores import open_scores
-from ..tables.results import (
-    OUTPUTS,
-    PROVENANCE,
-    SHARDED,
-    NewResults,
-    Provenance,
-    existing,
-    new_results,
-    obsolete_files,
-)
+from ..tables.results import SHARDED, NewResults, Provenance, new_results
 from ..tables.rows import Rows
 from ..tables.writing import write_json, write_text
 
@@ -220,9 +211,7 @@ def write_failure(settings: RunSettings, error: PunoiseError, out_dir: str) -> P
     """Write prior.json that says why there is no estimate, in place of a run's results."""
     prior = failed_prior_for(settings.prior, error)
     with new_results(out_dir) as results:
-        new = ["prior.json", PROVENANCE]
-        replaced = {*new, *obsolete_files(results.out_dir, new)}
-        if left := sorted({*existing(results.out_dir, OUTPUTS)} - replaced):
+        if left := results.others(["prior.json"]):
             prior = prior.with_remark(f"of an earlier run, not of this one: {', '.join(left)}")
         write_json(results.path("prior.json"), prior.to_json())
         options, execution = dict(settings.options), dict(settings.execution)

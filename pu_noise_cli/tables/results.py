@@ -186,6 +186,11 @@ class NewResults:
         """Where to write the file of a name."""
         return os.path.join(self.folder, name)
 
+    def others(self, new: Collection[str]) -> list[str]:
+        """Outputs in the directory that stay beside new ones of these names."""
+        gone = {PROVENANCE, *new, *obsolete_files(self.out_dir, new)}
+        return [name for name in existing(self.out_dir, OUTPUTS) if name not in gone]
+
     def commit(self, provenance: Provenance) -> list[str]:
         """Give all files their names, in place of those of an earlier command.
 
