@@ -31,6 +31,7 @@ from .posterior.candidates import ListedRows
 from .posterior.columns import CellColumn, Column, Columns
 from .posterior.groups import GroupPosteriors, Groups, check_by
 from .posterior.groups import estimate_groups as pool_groups
+from .posterior.pooling import Bins
 from .posterior.table import (
     Arrays,
     PosteriorRows,
@@ -528,9 +529,8 @@ def by_group(
     assert wanted.by is not None
     calibration = posteriors.calibration
     groups = estimate_groups(scored, calibration, wanted.by, engine, wanted.groups)
-    of_groups = GroupPosteriors(
-        groups, calibration, posteriors.bounds, wanted.fdr, wanted.target_alpha
-    )
+    whole = {**posteriors.beside, **posteriors.by_cell}
+    of_groups = GroupPosteriors(groups, Bins.from_calibration(calibration), whole, wanted.fdr)
     notices = (*posteriors.notices, *groups.notices)
     return replace(posteriors, notices=notices, by_group=of_groups)
 

@@ -32,10 +32,10 @@ from ..tables.rows import (
     group_text,
 )
 from ..tables.writing import write_table
-from .calibration import Bounds, Calibration, scored_chunks, shift_prior
+from .calibration import Calibration, scored_chunks
 from .columns import Columns, ScoredChunk, take_known
 from .pooling import Bins, PooledShares, pool
-from .table import CALL, TARGET_ALPHA
+from .table import CALL, TARGET_ALPHA, Arrays
 
 OTHER = "(other)"  # the rows without a group
 MAX_GROUPS = 32_768  # the counts of a group take 1.5 KB
@@ -296,14 +296,9 @@ class GroupPosteriors:
     """The meaning of a score in each group: that in the whole, with other log-odds and shifted."""
 
     groups: Groups
-    calibration: Calibration
-    bounds: Bounds | None = None
+    bins: Bins
+    whole: Arrays  # columns of POSTERIOR by cell, of all rows together
     fdr: float | None = None  # at which rows are called
-    target_alpha: float | None = None  # of all groups, in place of their own
-    bins: Bins = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.__dict__.update(bins=Bins.from_calibration(self.calibration))
 
     def columns(self, columns: Columns) -> Columns:
         """Columns of POSTERIOR, each by the row's own group."""
@@ -313,27 +308,27 @@ class GroupPosteriors:
         """The values of all columns, each of shape (n,)."""
         names = group_names(rows.chunk, self.groups.by)
         places, cells = self.groups.places(names), rows.cells
-        shares, whole, target = self.groups.shares, self.calibration, self.target_alpha
-        own, log_odds = self.bins.moved(cells, -shares.shift[places]), shares.log_odds[places]
-        error, posterior, rate = shares.log_odds_error[places], whole.posterior, whole.fdr
-        if target is not None:
-            posterior, rate = shift_prior(whole, target)
+        shares, whole = self.groups.shares, self.whole
+        moved, log_odds = self.bins.moved(cells, -shares.shift[places]), shares.log_odds[places]
+        error, posterior = shares.log_odds_error[places], whole["posterior"][moved]
+        if TARGET_ALPHA in whole:  # of all groups, in place of their own
             log_odds, error = np.zeros((2, len(cells)))
-        fdr = move_odds(rate[own], -log_odds)
+        fdr = move_odds(whole["fdr"][moved], -log_odds)
         columns: dict[str, NDArray[Any]] = {
-            "tau": whole.tau[cells],
-            "posterior": move_odds(posterior[own], log_odds),
-            "lr": whole.lr[own],
+            "tau": whole["tau"][cells],
+            "posterior": move_odds(posterior, log_odds),
+            "lr": whole["lr"][moved],
             "fdr": fdr,
-            "posterior_labeled": whole.posterior_labeled[own],
+            "posterior_labeled": whole["posterior_labeled"][moved],
             CALL: fdr <= (self.fdr or 0.0),
         }
-        if target is not None:
-            columns[TARGET_ALPHA] = np.full(len(cells), target)
-        if self.bounds is not None:
-            for name, side, bound in zip(BOUNDS, (-1, 1), self.bounds.at(target), strict=True):
-                further = _further(posterior[own], bound[own], ONE_SIDED * error)
-                columns[name] = move_odds(bound[own], log_odds + side * further)
+        if TARGET_ALPHA in whole:
+            columns[TARGET_ALPHA] = whole[TARGET_ALPHA][cells]
+        for name, side in zip(BOUNDS, (-1, 1), strict=True):
+            if name in whole:
+                limit = whole[name][moved]
+                further = _further(posterior, limit, ONE_SIDED * error)
+                columns[name] = move_odds(limit, log_odds + side * further)
         return columns
 
 
@@ -355,3 +350,25 @@ class GroupColumn:
     def array(self, rows: ScoredChunk, known: BoolArray | None) -> pa.Array:
         values = rows.shared(self.posteriors, lambda: self.posteriors.of_rows(rows))[self.name]
         return take_known(values, np.arange(len(rows.scores)), known)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupRangeColumn:
+    """A column by group and range of the score, such as the level of evidence."""
+
+    groups: Groups
+    begins: FloatArray  # (groups, ranges - 1): the first score of a range; NaN if it is empty
+    upward: BoolArray  # (ranges - 1,): whether it holds the scores above; the narrowest come first
+    values: NDArray[Any]  # (ranges,): the first is that of scores in no other range
+
+    @property
+    def type(self) -> pa.DataType:
+        return pa.array(self.values[:0]).type
+
+    def array(self, rows: ScoredChunk, known: BoolArray | None) -> pa.Array:
+        places = self.groups.places(group_names(rows.chunk, self.groups.by))
+        ranges: IntArray = np.zeros(len(places), np.int64)
+        for i in reversed(range(len(self.upward))):
+            begins = self.begins[places, i]
+            ranges[rows.scores >= begins if self.upward[i] else rows.scores <= begins] = i + 1
+        return take_known(self.values, ranges, known)

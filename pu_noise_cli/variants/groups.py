@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import InputError
-from ..numerics import BoolArray, FloatArray, IntArray
-from ..posterior.columns import ScoredChunk, take_known
-from ..posterior.groups import COUNTED, GroupPosteriors, Groups, group_names
+from ..numerics import BoolArray, FloatArray
+from ..posterior.groups import COUNTED, GroupPosteriors, GroupRangeColumn, Groups
+from ..posterior.pooling import Bins
 from ..tables.rows import LABELED, NEGATIVE
 from ..tables.writing import write_table
 from .apply import GROUP
-from .rules import NONE, Grading, Level
+from .rules import NONE, Level
 from .thresholds import Thresholds
 
 
@@ -34,26 +34,29 @@ class GroupThresholds:
     def from_posteriors(
         cls, posteriors: GroupPosteriors, thresholds: Thresholds
     ) -> GroupThresholds:
-        """The thresholds of groups; their posteriors have bounds.
+        """The thresholds of groups, as those of all rows were found.
 
         A group without a known row of a class has evidence for that class only where all rows do.
         """
         levels, groups = thresholds.graded, posteriors.groups
         against = np.array([level.against for level in levels])
         overall = np.array([level.lr for level in levels])
-        required = _required_ratios(thresholds.grading, levels, groups, posteriors)
-        shared = _begins(posteriors, against, 0.0, overall)
-        own = np.array(
-            [
-                _begins(posteriors, against, shift, lr)
-                for shift, lr in zip(groups.shares.shift, required, strict=True)
-            ]
-        )
-        positives, negatives = _lacking(posteriors)
+
+        def begins(shift: float, lr: FloatArray) -> FloatArray:
+            return _begins(thresholds, posteriors.bins, against, shift, lr)
+
+        required = _required_ratios(thresholds, groups)
+        shared = begins(0.0, overall)
+        own = np.array(list(map(begins, groups.shares.shift, required)))
+        positives, negatives = _lacking(thresholds, groups)
         stricter = np.where(against, np.minimum(own, shared), np.maximum(own, shared))
         lacking = np.where(against, negatives[:, None], positives[:, None])
-        begins = np.where(lacking, stricter, own)
-        return cls(groups, levels, begins, thresholds.lower_is_positive)
+        return cls(
+            groups,
+            levels,
+            np.where(lacking, stricter, own),
+            thresholds.lower_is_positive,
+        )
 
     @property
     def columns(self) -> dict[str, FloatArray]:
@@ -64,9 +67,11 @@ class GroupThresholds:
             self.levels[i].code: sign * self.begins[:, i] + 0.0 for i in by_falling_ratio
         }
 
-    def evidence(self) -> GroupEvidence:
+    def evidence(self) -> GroupRangeColumn:
         """The column of POSTERIOR."""
-        return GroupEvidence(self)
+        upward = np.array([not level.against for level in self.levels])
+        names = np.array([NONE, *(level.name for level in self.levels)])
+        return GroupRangeColumn(self.groups, self.begins, upward, names)
 
     def write(self, out: str) -> None:
         """Write GROUP_THRESHOLDS: the range of each level in each group, those of OTHER last."""
@@ -103,49 +108,28 @@ class GroupThresholds:
         write_table(out, pa.RecordBatch.from_pydict(columns))
 
 
-@dataclass(frozen=True, eq=False)
-class GroupEvidence:
-    """The level of each row by its group and score."""
-
-    thresholds: GroupThresholds
-    type = pa.string()
-
-    def array(self, rows: ScoredChunk, known: BoolArray | None) -> pa.Array:
-        levels, groups = self.thresholds.levels, self.thresholds.groups
-        places = groups.places(group_names(rows.chunk, groups.by))
-        strongest: IntArray = np.zeros(len(places), np.int64)  # counted from 1
-        for i, level in reversed([*enumerate(levels)]):
-            begins = self.thresholds.begins[places, i]
-            has_level = rows.scores <= begins if level.against else rows.scores >= begins
-            strongest[has_level] = i + 1
-        names = np.array([NONE, *(level.name for level in levels)])
-        return take_known(names, strongest, known)
-
-
-def _required_ratios(
-    grading: Grading, levels: Sequence[Level], groups: Groups, posteriors: GroupPosteriors
-) -> FloatArray:
+def _required_ratios(thresholds: Thresholds, groups: Groups) -> FloatArray:
     """The likelihood ratios of levels at the prior of each group, shape (groups, levels).
 
     NaN where the prior of a group is too near to 0 or 1 for the rule.
     """
-    alphas = groups.priors(posteriors.calibration.shares.alpha)
+    levels = thresholds.graded
+    alphas = groups.priors(thresholds.calibration.shares.alpha)
     lr = np.full((len(alphas), len(levels)), np.nan)
     for row, alpha in zip(lr, alphas, strict=True):
         with contextlib.suppress(InputError):
-            by_name = {level.name: level.lr for level in grading.levels(float(alpha))}
+            by_name = {level.name: level.lr for level in thresholds.grading.levels(float(alpha))}
             row[:] = [by_name[level.name] for level in levels]
     return lr
 
 
 def _begins(
-    posteriors: GroupPosteriors, against: BoolArray, shift: float, lr: FloatArray
+    thresholds: Thresholds, bins: Bins, against: BoolArray, shift: float, lr: FloatArray
 ) -> FloatArray:
     """The first score of each level at a shift; levels need these ratios, shape (levels,)."""
-    assert posteriors.bounds is not None
-    (low, high), ends = posteriors.bounds.lr, posteriors.calibration.sketch.spans()
+    (low, high), ends = thresholds.bounds.lr, thresholds.calibration.sketch.spans()
     begins, cells = np.full(len(lr), np.nan), np.arange(len(low))
-    shifted = posteriors.bins.moved(cells, np.full(len(cells), -shift))
+    shifted = bins.moved(cells, np.full(len(cells), -shift))
     least, greatest = low[shifted], high[shifted]
     for i, is_against in enumerate(against):
         reached = np.flatnonzero(greatest <= lr[i] if is_against else least >= lr[i])
@@ -154,11 +138,11 @@ def _begins(
     return begins
 
 
-def _lacking(posteriors: GroupPosteriors) -> tuple[BoolArray, BoolArray]:
+def _lacking(thresholds: Thresholds, groups: Groups) -> tuple[BoolArray, BoolArray]:
     """Whether groups lack known positives and known negatives that others have; (groups,)."""
-    labeled, negatives = (posteriors.groups.rows[:, code] for code in (LABELED, NEGATIVE))
+    labeled, negatives = (groups.rows[:, code] for code in (LABELED, NEGATIVE))
     known = (labeled, negatives)
-    if posteriors.calibration.sketch.labeled_class == "negative":
+    if thresholds.calibration.sketch.labeled_class == "negative":
         known = (np.zeros_like(labeled), labeled)
     positives, negatives = ((rows == 0) & rows.any() for rows in known)
     return positives, negatives
