@@ -33,6 +33,7 @@ import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
 from . import pipeline
+from .answer import Answer, load_answer, write_answer
 from .audit.design import designs, draw_rows, earlier_rows
 from .errors import EstimationError, InputError, UsageError, option, python_spelling
 from .notices import Notice
@@ -40,13 +41,11 @@ from .numerics import FloatArray, IntArray
 from .options import check_together, check_values, definitions, passed
 from .pipeline import Inputs, Posteriors, ScoredRows
 from .posterior.candidates import FirstRows
-from .posterior.columns import ScoredChunk
 from .prior.document import Prior, percent
 from .recipes.run import RunResult, RunSettings, run, write_results
 from .report.page import PRINT, Page
-from .scale.engine import Engine, ahead
+from .scale.engine import Engine
 from .score.contributions import as_batch
-from .score.model import StoredModel, load_model
 from .score.scores import open_scores
 from .tables.files import read_bytes
 from .tables.frames import SCORE, Form, to_arrow
@@ -77,10 +76,12 @@ def _as_in_python() -> Iterator[None]:
         yield
 
 
-class _Answer:
+class _AlphaAndBeta:
     """Alpha and beta with their intervals, as prior.json has them."""
 
-    document: Prior
+    @property
+    def document(self) -> Prior:
+        raise NotImplementedError
 
     @property
     def prior(self) -> dict[str, Any]:
@@ -134,16 +135,19 @@ class _Answer:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Model(_Answer):
+class Model(_AlphaAndBeta):
     """A score with alpha and beta, which gives posteriors of new rows; `load` reads one."""
 
-    document: Prior
-    stored: StoredModel
-    posteriors: Posteriors
+    answer: Answer
+
+    @property
+    def document(self) -> Prior:
+        assert self.answer.prior is not None
+        return self.answer.prior
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model file, which `load`, `punoise score` and `posterior --model` read."""
-        pipeline.write_model(self.stored, os.fspath(path))
+        write_answer(self.answer, os.fspath(path))
 
     def score(self, new_rows: TableLike, threads: int = 1) -> Frame:
         """The columns of POSTERIOR for rows that the score was not learned from.
@@ -151,7 +155,7 @@ class Model(_Answer):
         They are posteriors in the population of the unlabeled rows; see `estimate_new`.
         """
         with _as_in_python():
-            return self._score(*self._new_rows(new_rows), self.posteriors, threads)
+            return _scored(self.answer, *self._new_rows(new_rows), threads)
 
     def estimate_new(
         self, new_rows: TableLike, *, sample: str | None = None, threads: int = 1
@@ -170,24 +174,13 @@ class Model(_Answer):
         engine = Engine(threads)
         with _as_in_python():
             rows, form = self._new_rows(new_rows)
-            prior = pipeline.estimate_new(self.stored, self.document, rows, engine, sample)
-            posteriors = _posteriors(self.stored, prior, engine)
-            return NewSample(prior, self._score(rows, form, posteriors, threads))
-
-    def _score(self, rows: Rows, form: Form, posteriors: Posteriors, threads: int) -> Frame:
-        names = [name for name in posteriors.columns if name != "posterior_labeled"]
-        scored = ahead(self.stored.model.score, rows.chunks([*rows.features, *rows.kept]), threads)
-        batches, step = [], posteriors.step
-        for chunk, scores in scored:
-            arrays = [pa.array(scores, from_pandas=True)]
-            arrays += step.arrays(names, ScoredChunk(step.sketch, chunk, scores))
-            batches.append(pa.RecordBatch.from_arrays(arrays, [SCORE, *names]))
-        return form.native(pa.Table.from_batches(batches))
+            prior = pipeline.estimate_new(self.answer, self.document, rows, engine, sample)
+            answer = _interpreted(replace(self.answer, prior=prior))
+            return NewSample(prior, _scored(answer, rows, form, threads))
 
     def _new_rows(self, table: TableLike) -> tuple[Rows, Form]:
-        features = [column.name for column in self.stored.model.encoding.columns]
-        by_group = self.posteriors.by_group
-        kept = [] if by_group is None else [by_group.groups.by]
+        features, by = self.answer.features, self.answer.by
+        kept = [] if by is None else [by]
         columns, needed = {*_column_names(table)}, {*features, *kept}
         unused = columns - needed if needed <= columns else set()  # else the message lists all
         opened, form = _open("new rows", table, unused, features[0])
@@ -197,11 +190,15 @@ class Model(_Answer):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NewSample(_Answer):
+class NewSample(_AlphaAndBeta):
     """Alpha of a new sample, and the columns of POSTERIOR for its rows, with their index."""
 
-    document: Prior
+    estimated: Prior
     rows: Frame
+
+    @property
+    def document(self) -> Prior:
+        return self.estimated
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -243,6 +240,11 @@ class Estimated(Model):
     sources: Mapping[str, tuple[Form, IntArray]]  # by set: the caller's table, and its rows
     audits: tuple[pa.Table, ...] = ()  # with verdicts that are heeded
     unverified: Prior | None = None  # the estimate without verdicts, which rows are drawn by
+
+    @property
+    def posteriors(self) -> Posteriors:
+        """What each score says of its row."""
+        return self.run.posteriors
 
     # ---- Rows
 
@@ -364,9 +366,7 @@ class Estimated(Model):
                 tables = _read_tables(str(results.folder), settings.inputs, self.tables)
         return replace(
             self,
-            document=prior,
-            stored=replace(self.stored, prior=pipeline.stored_prior(prior)),
-            posteriors=run.posteriors,
+            answer=pipeline.answer(self.run.scored, prior, run.posteriors),
             run=replace(run, scored=self.run.scored),
             tables=tables,
             audits=audits,
@@ -383,7 +383,7 @@ class Estimated(Model):
             shards = tuple(replace(shard, name="scores") for shard in rows.tables[0].shards)
             rows = replace(rows, tables=(replace(rows.tables[0], name="scores", shards=shards),))
             yield replace(
-                self.run.scored, rows=rows, scores=rows, trained=None, widening=self.stored.widening
+                self.run.scored, rows=rows, scores=rows, trained=None, widening=self.answer.widening
             )
 
     # ---- To look at
@@ -519,15 +519,24 @@ def load(path: str | os.PathLike[str]) -> Model:
     name = os.fspath(path)
     with _as_in_python():
         check_complete(name)
-        stored, engine = load_model(name, read_bytes(name)), Engine()
-        prior = pipeline.prior_of_model(stored, name, engine)
-        return Model(prior, stored, _posteriors(stored, prior, engine))
+        answer = load_answer(name, read_bytes(name))
+        if not answer.columns:
+            prior = pipeline.prior_of_model(answer, name, Engine())
+            answer = _interpreted(replace(answer, prior=prior))
+        return Model(answer)
 
 
-def _posteriors(stored: StoredModel, prior: Prior, engine: Engine) -> Posteriors:
-    calibrated_by, target_alpha = pipeline.in_population(prior, None)
-    calibration = pipeline.calibrate_scores(pipeline.stored_scores(stored), calibrated_by)
-    return pipeline.interpret(calibration, pipeline.Wanted(target_alpha=target_alpha))
+def _interpreted(answer: Answer) -> Answer:
+    """The answer with the columns that follow from its prior."""
+    assert answer.prior is not None
+    prior, target_alpha = pipeline.in_population(answer.prior, None)
+    calibration = pipeline.calibrate_scores(pipeline.stored_scores(answer), prior)
+    posteriors = pipeline.interpret(calibration, pipeline.Wanted(target_alpha=target_alpha))
+    return replace(answer, columns=posteriors.columns)
+
+
+def _scored(answer: Answer, rows: Rows, form: Form, threads: int) -> Frame:
+    return form.native(pa.Table.from_batches(answer.score(rows, threads)))
 
 
 def estimate(
@@ -693,11 +702,8 @@ def estimate(
         }
         # everything that later calls need, in memory
         bare = replace(settings.inputs, labeled=None, unlabeled=None, negatives=None, table=None)
-        model = pipeline.stored_model(found.scored, found.posteriors.bounds)
         return Estimated(
-            document=found.prior,
-            stored=replace(model, prior=pipeline.stored_prior(found.prior)),
-            posteriors=found.posteriors,
+            answer=pipeline.answer(found.scored, found.prior, found.posteriors),
             settings=replace(settings, inputs=bare),
             run=replace(found, scored=replace(found.scored, rows=None, scores=None, scorer=None)),
             scores=Path(folder, "scores.parquet").read_bytes(),

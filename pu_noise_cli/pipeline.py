@@ -19,8 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import msgspec
-
+from .answer import Answer
 from .audit.design import next_steps, read_audits
 from .audit.verdicts import revise
 from .errors import EstimationError, InputError, PunoiseError, UsageError, option
@@ -41,7 +40,7 @@ from .posterior.table import (
 )
 from .prior.base import ESTIMATORS, Settings
 from .prior.checks import training_rows
-from .prior.document import Prior, parse_prior, shares_for, stated
+from .prior.document import Prior, shares_for, stated
 from .prior.estimation import (
     conclude,
     failed_prior,
@@ -56,7 +55,7 @@ from .report.page import Page, Section
 from .scale.engine import Engine
 from .score.classifiers import CLASSIFIERS
 from .score.contributions import Contribution
-from .score.model import HonestScorer, StoredModel, save_model
+from .score.model import HonestScorer
 from .score.overlap import NO_OVERLAP, find_overlap
 from .score.scores import SketchScores, WriteScores, are_negated, column_notices
 from .score.sketch import Sketch, check_sizes
@@ -69,7 +68,6 @@ from .tables.reading import Table, open_table
 from .tables.results import InputFile, Provenance
 from .tables.rows import IGNORED, LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
 from .tables.spool import copy_text, is_text
-from .tables.writing import write_atomically
 
 DEFAULT_METHOD = "auto"
 
@@ -261,12 +259,6 @@ def score_rows(
     )
 
 
-def write_model(model: StoredModel, out: str) -> None:
-    """Write MODEL."""
-    with write_atomically(out) as file:
-        save_model(model, file)
-
-
 def read_scores(rows: Rows, engine: Engine, labeled_are: str | None = None) -> ScoredRows:
     """The sketch of the scores of a SCORES file, whose rows are given."""
     sketch = engine.gather(SketchScores(), rows, "sketch")
@@ -280,7 +272,7 @@ def read_scores(rows: Rows, engine: Engine, labeled_are: str | None = None) -> S
     )
 
 
-def stored_scores(stored: StoredModel, labeled_are: str | None = None) -> ScoredRows:
+def stored_scores(stored: Answer, labeled_are: str | None = None) -> ScoredRows:
     """The scores that a model was trained on, as far as it holds them: without their rows."""
     assert stored.sketch is not None
     sketch, negated = with_labels(stored.sketch, labeled_are), stored.model.lower_is_positive
@@ -345,14 +337,13 @@ def estimate(
 
 
 def prior_of_model(
-    stored: StoredModel, name: str, engine: Engine, settings: PriorSettings | None = None
+    stored: Answer, name: str, engine: Engine, settings: PriorSettings | None = None
 ) -> Prior:
     """Alpha and beta of the rows that a model was trained on: stored, or estimated from scores."""
     if stored.sketch is None:
         raise InputError(f"{name}: holds no scores of its training rows; use a model of 'run'")
-    if stored.prior is not None and settings is None:
-        prior = parse_prior(name, stored.prior)
-    else:
+    prior = stored.prior
+    if prior is None or settings is not None:
         prior = estimate(stored_scores(stored), settings or PriorSettings(), engine)
     if prior.alpha is None:
         raise EstimationError(f"{name}: no estimate: {prior.reason}")
@@ -360,7 +351,7 @@ def prior_of_model(
 
 
 def estimate_new(
-    stored: StoredModel, prior: Prior, rows: Rows, engine: Engine, sample: str | None = None
+    stored: Answer, prior: Prior, rows: Rows, engine: Engine, sample: str | None = None
 ) -> Prior:
     """Alpha of new rows, which a model scores; the prior is that of its training rows."""
     assert stored.sketch is not None
@@ -558,16 +549,11 @@ def write_posteriors(
     return engine.write(posteriors.step, _scores_of(scored), "posterior", out)
 
 
-def stored_model(scored: ScoredRows, bounds: Bounds | None) -> StoredModel:
-    """The model of scored rows, with everything that new rows need."""
+def answer(scored: ScoredRows, prior: Prior, posteriors: Posteriors) -> Answer:
+    """What new rows need."""
     assert scored.trained is not None
-    widening = None if bounds is None else bounds.widening
-    return StoredModel(scored.trained.model, scored.sketch, widening=widening)
-
-
-def stored_prior(prior: Prior) -> dict[str, Any]:
-    """The prior as a model file holds it."""
-    return msgspec.structs.replace(prior, curves=None).to_json()
+    widening = None if posteriors.bounds is None else posteriors.bounds.widening
+    return Answer(scored.trained.model, scored.sketch, prior, posteriors.columns, widening)
 
 
 def provenance(

@@ -347,6 +347,10 @@ class GroupColumn:
     name: str
     type: pa.DataType
 
+    @property
+    def groups(self) -> Groups:
+        return self.posteriors.groups
+
     def array(self, rows: ScoredChunk, known: BoolArray | None) -> pa.Array:
         values = rows.shared(self.posteriors, lambda: self.posteriors.of_rows(rows))[self.name]
         return take_known(values, np.arange(len(rows.scores)), known)

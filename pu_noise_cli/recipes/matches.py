@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..answer import Answer, load_answer, write_answer
 from ..errors import UsageError, option
 from ..notices import Notice
-from ..pipeline import ScoreSettings, provenance, set_digests, survey_rows, write_model
+from ..pipeline import ScoreSettings, provenance, set_digests, survey_rows
 from ..prior.checks import training_rows
 from ..proteomics.columns import MatchColumns, MatchRows, open_matches
 from ..proteomics.experiment import OWN_COLUMNS, Experiment, score_runs, summarize
@@ -18,7 +19,6 @@ from ..proteomics.matches import PSMS
 from ..proteomics.report import MatchesDocument, search_page
 from ..proteomics.training import TrainedOnDecoys, train_on_decoys
 from ..scale.engine import Engine
-from ..score.model import StoredModel, load_model
 from ..score.training import Trained
 from ..tables.files import document, read_bytes
 from ..tables.results import new_results
@@ -69,7 +69,7 @@ def run_matches(settings: MatchSettings, engine: Engine, out_dir: str) -> MatchR
             experiment = score_runs(matches, trained.scorer, engine, shards, grouping)
             notices = (*trained.notices, *experiment.notices(learned.discriminating))
             sketch = experiment.levels[PSMS].matches.sketch()
-            write_model(StoredModel(trained.model, sketch), results.path("model.punoise"))
+            write_answer(Answer(trained.model, sketch), results.path("model.punoise"))
         else:
             trained = None
             experiment = score_runs(matches, stored.model, engine, shards, grouping)
@@ -102,14 +102,14 @@ def train_matches(matches: MatchRows, scoring: ScoreSettings, engine: Engine) ->
     return learned
 
 
-def _load_model(name: str) -> StoredModel:
-    stored = load_model(name, read_bytes(name))
+def _load_model(name: str) -> Answer:
+    stored = load_answer(name, read_bytes(name))
     if stored.model.labeled_class != "negative":
         raise UsageError(f"{name}: was not trained on decoys")
     return stored
 
 
-def _open_matches(settings: MatchSettings, stored: StoredModel | None) -> MatchRows:
+def _open_matches(settings: MatchSettings, stored: Answer | None) -> MatchRows:
     features = () if stored is None else [c.name for c in stored.model.encoding.columns]
     matches = open_matches(settings.runs, settings.columns, features)
     if clash := sorted({*matches.rows.kept} & {*PERCOLATOR_COLUMNS, *OWN_COLUMNS}):

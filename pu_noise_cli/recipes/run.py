@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..answer import write_answer
 from ..audit.design import audit_command
 from ..errors import EstimationError, PunoiseError
 from ..notices import Notice
@@ -17,6 +18,7 @@ from ..pipeline import (
     ScoredRows,
     ScoreSettings,
     Wanted,
+    answer,
     bound,
     by_group,
     calibrate_scores,
@@ -29,9 +31,7 @@ from ..pipeline import (
     provenance,
     sample_report,
     score_rows,
-    stored_model,
     train,
-    write_model,
     write_posteriors,
 )
 from ..posterior.candidates import ListedRows
@@ -201,8 +201,7 @@ def conclude(
         command=audit_command(settings.table("scores"), "prior.json"),
     )
     write_text(results.path("report.html"), page.html())
-    model = stored_model(scored, posteriors.bounds)
-    write_model(model, results.path("model.punoise"))
+    write_answer(answer(scored, prior, posteriors), results.path("model.punoise"))
     source.execution["seconds"] = engine.seconds
     return RunResult(scored, prior, posteriors, written.listed, page, source)
 

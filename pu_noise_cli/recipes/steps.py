@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..answer import Answer, load_answer, write_answer
 from ..audit.design import (
     Design,
     audit_command,
@@ -47,7 +48,6 @@ from ..pipeline import (
     score_rows,
     stored_scores,
     train,
-    write_model,
 )
 from ..posterior.calibration import Calibration
 from ..posterior.groups import Groups, check_by
@@ -58,7 +58,7 @@ from ..prior.estimation import check_stated
 from ..report.page import Page
 from ..scale.engine import Engine, is_sharded
 from ..score.contributions import COLUMNS, Contribution, read_columns
-from ..score.model import HonestScorer, StoredModel, load_model
+from ..score.model import HonestScorer
 from ..score.scores import WriteScores, open_scores, write_training_scores
 from ..score.sketch import write_sketch
 from ..score.training import Trained
@@ -93,7 +93,7 @@ def transform(settings: TransformSettings, engine: Engine) -> ScoredRows:
         score_rows(rows, trained, engine)
     scored = score_rows(rows, trained, engine, settings.out)
     if settings.model_out is not None:
-        write_model(StoredModel(trained.model, scored.sketch), settings.model_out)
+        write_answer(Answer(trained.model, scored.sketch), settings.model_out)
     if settings.sketch_out is not None:
         write_sketch(scored.sketch, settings.sketch_out)
     return replace(scored, notices=(*scored.notices, *uncounted(scored.sketch)))
@@ -109,7 +109,7 @@ def train_model(inputs: Inputs, scoring: ScoreSettings, engine: Engine, out: str
         if count > 1:
             raise InputError(f"{table.name}: the files must differ by name: {count} are {name!r}")
     trained = train(rows, scoring, engine)
-    write_model(StoredModel(trained.model, scorer=trained.scorer), out)
+    write_answer(Answer(trained.model, scorer=trained.scorer), out)
     in_both = rows_in_both(len(trained.scorer.overlap))
     return replace(trained, notices=(*trained.notices, *in_both))
 
@@ -137,7 +137,7 @@ class ScoredTable:
 def score(new: NewRows, engine: Engine, out: str, sketch_out: str | None = None) -> ScoredTable:
     """Score rows by a model, and write SCORES."""
     _check_targets(sketch_out)
-    stored = load_model(new.model, read_bytes(new.model)).skipping(new.missing_score)
+    stored = load_answer(new.model, read_bytes(new.model)).skipping(new.missing_score)
     rows = _open_new(new, stored)
     engine.check_target(out, rows)
     if new.inputs.label_column is None and new.set_name is None:
@@ -157,7 +157,7 @@ def score(new: NewRows, engine: Engine, out: str, sketch_out: str | None = None)
     )
 
 
-def _open_new(new: NewRows, stored: StoredModel) -> Rows:
+def _open_new(new: NewRows, stored: Answer) -> Rows:
     inputs, scorer = new.inputs, stored.scorer
     is_known = inputs.label_column is not None or new.set_name is not None
     return Rows.from_tables(
@@ -172,7 +172,7 @@ def _open_new(new: NewRows, stored: StoredModel) -> Rows:
     )
 
 
-def _scorer_of_training_rows(new: NewRows, stored: StoredModel, out: str) -> HonestScorer:
+def _scorer_of_training_rows(new: NewRows, stored: Answer, out: str) -> HonestScorer:
     """The scorer of a model for rows that it was trained on."""
     if is_sharded(out):
         names = f"{option('set_name')} and {option('label_column')}"
@@ -245,7 +245,7 @@ def estimate_new_sample(
     new: NewRows, stated: PriorSettings | None, sample: str | None, engine: Engine
 ) -> tuple[Prior, Prior]:
     """Alpha of the training rows of a model, by settings if some are stated, and of new rows."""
-    stored = load_model(new.model, read_bytes(new.model))
+    stored = load_answer(new.model, read_bytes(new.model))
     rows = _open_new(new, stored)
     trained = prior_of_model(stored, new.model, engine, stated)
     return trained, estimate_new(stored, trained, rows, engine, sample)
@@ -328,7 +328,7 @@ def _scores_to_calibrate_by(settings: PosteriorSettings, rows: Rows, engine: Eng
         return read_sketches(settings.sketches, settings.labeled_are)
     if settings.model is None:
         return read_scores(rows, engine, settings.labeled_are)
-    stored = load_model(settings.model, read_bytes(settings.model))
+    stored = load_answer(settings.model, read_bytes(settings.model))
     if stored.sketch is None:
         sketch = option("sketch")
         raise InputError(f"{settings.model}: holds no scores to calibrate by; give {sketch}")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Annotated, Any, BinaryIO, Self
+from typing import Annotated, Any, Self
 
 import msgspec
 import numpy as np
@@ -18,7 +16,7 @@ import pyarrow.compute as pc
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from ..errors import EstimationError, InputError, UsageError, option
+from ..errors import EstimationError, InputError, option
 from ..numerics import (
     GOLDEN_RATIO,
     BoolArray,
@@ -31,10 +29,9 @@ from ..numerics import (
 )
 from ..scale.engine import ahead
 from ..tables.columns import Encoding
-from ..tables.files import Arrays, part_of, prefixed, read_archive, write_archive
+from ..tables.files import Arrays, part_of, prefixed
 from ..tables.rows import NO_ROWS, SETS, Chunk, LabeledClass, Rows
 from .classifiers import CLASSIFIERS, DIVISIONS, FOLDS, Model
-from .sketch import Sketch, SketchHeader, sketch_arrays, sketch_from_arrays, sketch_header
 
 KNOTS, MIN_KNOTS = 129, 9  # per column; values between two are interpolated
 ALL_KNOTS = 1 << 18  # of all columns together, about
@@ -42,8 +39,6 @@ WIDE = 1000  # columns, from which looking knots up faster does not pay
 MAX_SCALED = 5.0  # the largest scaled value, which only rare values reach
 CELLS = 2048  # to look knots up by
 BLOCK = 16384  # rows of a column that are scaled at once, in a core's cache
-FORMAT = "punoise.model/1"
-ARRAY = re.compile(r"(rows|sketch|scaling|model|honest)(\.[A-Za-z0-9_]{1,20}){1,4}")
 
 
 # ---- Features to normal scores: ranks only, so that neither units nor outliers matter
@@ -400,29 +395,7 @@ class HonestScorer:
         return ahead(score, rows.chunks([*columns, *rows.carried]), threads)
 
 
-# ---- Files
-
-
-@dataclass(frozen=True)
-class StoredModel:
-    """The content of a model file."""
-
-    model: ScoreModel
-    sketch: Sketch | None = None  # of the honest scores, which calibrate scores of new rows
-    scorer: HonestScorer | None = None  # for the tables it was trained on
-    widening: FloatArray | None = None  # by which groups widen bounds, for each cell of the sketch
-    prior: dict[str, Any] | None = None  # PRIOR.json of the sketch
-
-    def skipping(self, missing_score: str | None) -> StoredModel:
-        """The same with rows without a score skipped ("skip") or not; None changes nothing."""
-        if missing_score is None:
-            return self
-        if self.model.model is not None:
-            name = option("missing_score")
-            raise UsageError(f"{name} is for a score column; this model learned its score")
-        model = replace(self.model, skip_missing=missing_score == "skip")
-        scorer = None if self.scorer is None else replace(self.scorer, model=model)
-        return replace(self, model=model, scorer=scorer)
+# ---- In files
 
 
 class FoldsHeader(msgspec.Struct, frozen=True):
@@ -441,77 +414,54 @@ class ScorerHeader(msgspec.Struct, frozen=True):
     folds: FoldsHeader | None = None
 
 
-class ModelHeader(msgspec.Struct, frozen=True):
-    """A model but for its arrays."""
+class ModelHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """A score model, and perhaps the scorer of its training rows, but for their arrays."""
 
     classifier: str | None
     lower_is_positive: bool
     skip_missing: bool
     labeled_class: LabeledClass
     encoding: Encoding
-    sketch: SketchHeader | None = None
     scorer: ScorerHeader | None = None
-    prior: dict[str, Any] | None = None
 
 
-def save_model(stored: StoredModel, file: BinaryIO) -> None:
-    """Write a model."""
-    model, scorer, sketch = stored.model, stored.scorer, stored.sketch
-    arrays: Arrays = {}
-    if sketch is not None:
-        arrays |= prefixed("sketch.", sketch_arrays(sketch))
-    if stored.widening is not None:
-        arrays["sketch.widening"] = stored.widening
-    if model.scaling is not None and model.model is not None:
-        arrays |= prefixed("scaling.", model.scaling.arrays())
-        arrays |= prefixed("model.", model.model.arrays())
-        arrays |= {"rows.seen": model.seen} if len(model.seen) else {}
+def model_header(model: ScoreModel, scorer: HonestScorer | None) -> dict[str, Any]:
+    """The fields of a ModelHeader."""
     scorer_header = None
     if scorer is not None:
-        arrays |= {"honest.places": scorer.places, "honest.scores": scorer.scores}
-        arrays |= {"honest.overlap": scorer.overlap} if len(scorer.overlap) else {}
         folds = None
         if scorer.folds is not None:
             folds = FoldsHeader(scorer.folds.assigned, scorer.folds.seed)
         scorer_header = ScorerHeader(scorer.files, scorer.sets, scorer.group_column, folds)
-    header = ModelHeader(
-        classifier=model.classifier,
-        lower_is_positive=model.lower_is_positive,
-        skip_missing=model.skip_missing,
-        labeled_class=model.labeled_class,
-        encoding=model.encoding,
-        sketch=None if sketch is None else sketch_header(sketch),
-        scorer=scorer_header,
-        prior=stored.prior,
-    )
-    write_archive(file, FORMAT, msgspec.to_builtins(header), arrays)
+    return {
+        "classifier": model.classifier,
+        "lower_is_positive": model.lower_is_positive,
+        "skip_missing": model.skip_missing,
+        "labeled_class": model.labeled_class,
+        "encoding": model.encoding,
+        "scorer": scorer_header,
+    }
 
 
-def load_model(name: str, file: BinaryIO) -> StoredModel:
-    """Read a model; a file that is not one is an input error."""
-    content, arrays = read_archive(name, file, FORMAT, lambda key: bool(ARRAY.fullmatch(key)))
-    try:
-        json.dumps(content.get("encoding"), ensure_ascii=False).encode()  # no lone surrogates
-        header = msgspec.convert(content, ModelHeader)
-        model = _score_model(header, arrays)
-        sketch = scorer = widening = None
-        if header.sketch is not None:
-            sketch = sketch_from_arrays(part_of(arrays, "sketch."), header.sketch)
-            widening = _stored_widening(arrays.get("sketch.widening"), sketch)
-        if header.scorer is not None:
-            scorer = _scorer(header.scorer, arrays, model)
-        return StoredModel(model, sketch, scorer, widening, header.prior)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
-        raise InputError(f"{name}: the model is damaged or of an unknown kind") from error
+def model_arrays(model: ScoreModel, scorer: HonestScorer | None) -> Arrays:
+    """The arrays to store."""
+    arrays: Arrays = {}
+    if model.scaling is not None and model.model is not None:
+        arrays |= prefixed("scaling.", model.scaling.arrays())
+        arrays |= prefixed("model.", model.model.arrays())
+        arrays |= {"rows.seen": model.seen} if len(model.seen) else {}
+    if scorer is not None:
+        arrays |= {"honest.places": scorer.places, "honest.scores": scorer.scores}
+        arrays |= {"honest.overlap": scorer.overlap} if len(scorer.overlap) else {}
+    return arrays
 
 
-def _stored_widening(widening: NDArray[np.generic] | None, sketch: Sketch) -> FloatArray | None:
-    if widening is None:
-        return None
-    factor = np.asarray(widening, np.float64)
-    if factor.shape != sketch.edges.shape or not (np.isfinite(factor) & (factor >= 1)).all():
-        raise ValueError("every cell needs a factor of at least 1")
-    return factor
+def model_from_arrays(
+    header: ModelHeader, arrays: Arrays
+) -> tuple[ScoreModel, HonestScorer | None]:
+    """The model with these arrays, and its scorer; a ValueError or KeyError if there is none."""
+    model = _score_model(header, arrays)
+    return model, None if header.scorer is None else _scorer(header.scorer, arrays, model)
 
 
 def _stored_hashes(hashes: NDArray[np.generic]) -> HashArray:

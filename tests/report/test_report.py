@@ -15,6 +15,7 @@ import report_samples as samples
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from pu_noise_cli.report.comparison import compared_sample, comparison_page
 from report_samples import (
     Outline,
     chart,
@@ -33,7 +34,6 @@ from pu_noise_cli.notices import Notice, kinds
 from pu_noise_cli.prior.base import Settings
 from pu_noise_cli.prior.document import Prior, parse_prior, summarize_prior
 from pu_noise_cli.prior.estimation import estimate_prior
-from pu_noise_cli.report.comparison import compared_sample, comparison_page
 from pu_noise_cli.report.content import command_words
 from pu_noise_cli.report.figures import PLAIN_BLOCKS, histogram_lines
 from pu_noise_cli.report.page import PRINT, Names, Proportion, forest, script_json, shortened

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 import report_samples as samples
 from msgspec.structs import replace as changed
+from pu_noise_cli.report.comparison import compared_sample, comparison_page
 from report_samples import Outline, data_of, render, render_comparison, section
 
 from pu_noise_cli.prior.document import Prior
-from pu_noise_cli.report.comparison import compared_sample, comparison_page
 from pu_noise_cli.report.figures import histogram_lines
 from pu_noise_cli.report.page import Page
 from pu_noise_cli.score.sketch import Sketch
