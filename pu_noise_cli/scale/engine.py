@@ -23,7 +23,7 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 from .. import __version__
 from ..errors import InputError, MachineError, UsageError, option
 from ..tables.files import read_json
-from ..tables.reading import MANIFEST, Manifest, ShardEntry
+from ..tables.reading import MANIFEST, READERS, Manifest, Reader, ShardEntry
 from ..tables.results import obsolete_files, take_names
 from ..tables.rows import SETS, Rows
 from ..tables.writing import check_table_target, make_directory, temporary_directory
@@ -271,7 +271,7 @@ def _reduce_on_cluster(client: Any, step: Step[Result], jobs: Sequence[Job], don
     shared = client.submit(_identity, step, pure=False)
     leaves = []
     for job in jobs:
-        task = client.submit(_on_worker, __version__, _run_step, shared, job, pure=False)
+        task = _submit(client, _run_step, shared, job)
         task.add_done_callback(lambda _, rows=job.part.num_rows: done(rows or 0))
         leaves.append(task)
     level = leaves
@@ -305,13 +305,23 @@ def _run_step(step: Step[Result], job: Job) -> Result:
     return step(job, lambda rows: None, 1)
 
 
-def _on_worker(version: str, function: Callable[..., Result], *args: Any) -> Result:
-    """Call a function on a worker; settings among its arguments get the worker's threads."""
+def _submit(client: Any, function: Callable[..., Any], *args: Any) -> Any:
+    return client.submit(_on_worker, __version__, READERS, function, *args, pure=False)
+
+
+def _on_worker(
+    version: str, readers: Mapping[str, Reader], function: Callable[..., Result], *args: Any
+) -> Result:
+    """Call a function on a worker; settings among its arguments get the worker's threads.
+
+    Readers that a room above has registered are known here, too.
+    """
     import pyarrow as pa
     from distributed import get_worker
 
     if version != __version__:
         raise UsageError(f"a Dask worker has punoise {__version__}, this is {version}")
+    READERS.update(readers)
     pa.set_cpu_count(1)  # a worker runs as many tasks as it has threads
     threadpool_limits(1, user_api="blas")
     threads = get_worker().state.nthreads
@@ -347,7 +357,7 @@ class Engine:
         with self.timed(label), self.progress.stage(label) as progress:
             if self.client is None:
                 return function(*args, **({"progress": progress} if watched else {}))
-            task = self.client.submit(_on_worker, __version__, function, *args, pure=False)
+            task = _submit(self.client, function, *args)
             result: Result = _result(task)
             return result
 
