@@ -33,9 +33,7 @@ READERS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = {
             ("estimate-prior", "--scores", "{}"),
             ("posterior", "--scores", "{}", "--prior", "prior.json"),
             ("posterior", "--scores", "{}", "--alpha", ".2", "--bounds"),
-            ("sketch", "--scores", "{}"),
             ("report", "--scores", "{}", "--prior", "prior.json"),
-            ("performance", "--scores", "{}", "--prior", "prior.json"),
         ),
     ),
     "prior": (
@@ -43,9 +41,7 @@ READERS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = {
         (
             ("posterior", *SCORED, "--prior", "{}"),
             ("report", *SCORED, "--prior", "{}"),
-            ("report", "--prior", "{}", "prior.json"),
             ("summarize", "{}"),
-            ("performance", *SCORED, "--prior", "{}", "--threshold", "0.5"),
         ),
     ),
     "provenance": (
@@ -55,7 +51,7 @@ READERS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = {
     "sketch": (
         ("all.sketch",),
         (
-            ("merge-sketches", "{}", "all.sketch"),
+            ("estimate-prior", "--sketch", "{}", "all.sketch"),
             ("estimate-prior", "--sketch", "{}"),
             ("posterior", *SCORED, "--prior", "prior.json", "--sketch", "{}"),
         ),
@@ -68,17 +64,14 @@ READERS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = {
             ("posterior", *SCORED, "--prior", "prior.json", "--model", "{}"),
         ),
     ),
-    "rule": (
-        ("rule.json", "own.json"),
-        (("posterior", *SCORED, "--prior", "prior.json", "--evidence", "{}"),),
+    "thresholds": (
+        ("thresholds.tsv", "thresholds.json"),
+        (("apply", "--thresholds", "{}", "--table", "unlabeled.csv", "--score-column", "x0"),),
     ),
 }
 OUTPUTS = {
     "estimate-prior": "out.json",
     "report": "out.html",
-    "sketch": "out.sketch",
-    "merge-sketches": "out.sketch",
-    "performance": "out.json",
 }
 
 
@@ -96,8 +89,6 @@ def one_input(kind: str, samples: Path, folder: Path, rng: Random) -> tuple[Ende
     (chosen,) = rng.choices(commands, slow)
     command = [word.replace("{}", damaged.name) for word in chosen]
     out = OUTPUTS.get(command[0], rng.choice(("out.parquet", "out.tsv")))
-    if command[0] in ("summarize", "score", "transform", "posterior") and out.endswith("json"):
-        out = "out.tsv"
     before = {path.name for path in folder.iterdir()} | {"stdout", "stderr"}
     ended = punoise(*command, "--threads", "1", "--out", out, folder=folder)
     fault = ended.fault or _wrong(folder, out, ended, before)

@@ -148,16 +148,7 @@ def hostile_name(samples: Path, folder: Path, rng: Random) -> str | None:
         ),
         ("score", "--model", f"./{name}", "--table", "unlabeled.csv", "--out", "-"),
         ("report", "--scores", "scores.tsv", f"--prior={name}", "--out", "r.html"),
-        (
-            "posterior",
-            "--scores",
-            "scores.tsv",
-            "--alpha",
-            ".2",
-            f"--evidence={name}",
-            "--out",
-            "-",
-        ),
+        ("apply", f"--thresholds={name}", "--table", "unlabeled.csv", "--out", "-"),
     )
     command = rng.choice(commands)
     more = ("--classifier", "logistic") if command[0] in ("run", "transform") else ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ FAST = ("-q", "--threads", "1", "--classifier", "logistic")
 
 
 def make(folder: Path) -> None:
-    """Tables, scores, prior, posterior, sketch, models, rule and provenance."""
+    """Tables, scores, prior, posterior, sketch, models, thresholds and provenance."""
     rng = np.random.default_rng(0)
     for name, n, shift in (("labeled", 60, 1.5), ("unlabeled", 90, 0.5)):
         columns = {f"x{i}": rng.normal(shift, 1, n).round(4) for i in range(3)}
@@ -37,10 +36,6 @@ def make(folder: Path) -> None:
         packed = gzip.compress(text.replace(",", "\t").encode(), mtime=0)
         (folder / f"{name}.tsv.gz").write_bytes(packed)
     (folder / "other.parquet").write_bytes((folder / "unlabeled.parquet").read_bytes())
-    rule = {"schema": "punoise.evidence/1", "levels": [{"name": "strong", "lr": 20}]}
-    shipped = Path(__file__).parents[2] / "pu_noise_cli" / "evidence" / "acmg.json"
-    (folder / "rule.json").write_bytes(shipped.read_bytes())
-    (folder / "own.json").write_text(json.dumps(rule))
     columns = ("--id-column", "id", "--drop-columns", "g")
     must(folder, "run", *FAST, *PAIR, *columns, "--out-dir", "run")
     for name in ("scores.parquet", "posterior.parquet", "prior.json", "provenance.json"):
@@ -48,7 +43,12 @@ def make(folder: Path) -> None:
     scores = pq.read_table(folder / "scores.parquet").to_pylist()
     lines = ["id\tset\tscore", *("\t".join(map(str, row.values())) for row in scores)]
     (folder / "scores.tsv").write_text("\n".join(lines) + "\n")
-    must(folder, "sketch", "--scores", "scores.tsv", "--out", "all.sketch")
+    sketch = ("--out", "s.tsv", "--sketch", "all.sketch")
+    must(folder, "transform", *FAST, *PAIR, *columns, *sketch)
+    score = ("-q", "--score-column", "x0", "--id-column", "id")
+    must(folder, "calibrate", *score, *PAIR, "--out-dir", "calibrated")
+    for name in ("thresholds.tsv", "thresholds.json"):
+        (folder / name).write_bytes((folder / "calibrated" / name).read_bytes())
     for kind in ("networks", "logistic"):
         more = ("-q", "--threads", "1", "--classifier", kind)
         must(folder, "train", *more, *PAIR, *columns, "--out", f"{kind}.model")
