@@ -23,7 +23,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from accuracy import markdown
-from pu_noise_cli.evidence.strengths import levels, read_rule
 from sbc import sampled
 
 from pu_noise_cli.numerics import FloatArray
@@ -33,6 +32,7 @@ from pu_noise_cli.prior.document import shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import LABELED, UNLABELED
+from pu_noise_cli.variants.rules import levels, read_rule
 
 PLACES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)  # quantiles of the unlabeled rows
 SLACKS = (0.01, 0.0)  # posteriors next to 0 and 1 are missed by less than decides anything

@@ -15,7 +15,6 @@ from collections import defaultdict
 import numpy as np
 import pandas as pd
 from groups import DOWNWARD
-from pu_noise_cli.evidence.thresholds import Thresholds
 from thresholds import ACMG, PRIOR
 
 from pu_noise_cli.posterior.calibration import bounds, calibrate
@@ -24,6 +23,7 @@ from pu_noise_cli.posterior.pooling import Bins, pool
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import LABELED, NEGATIVE
+from pu_noise_cli.variants.thresholds import Thresholds
 
 SPLITS, MANY = 6, 20
 WAYS = ("shared", "own")

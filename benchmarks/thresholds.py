@@ -18,8 +18,6 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 from accuracy import markdown
-from pu_noise_cli.evidence.strengths import Grading
-from pu_noise_cli.evidence.thresholds import Thresholds
 
 from pu_noise_cli import estimate
 from pu_noise_cli.numerics import FloatArray
@@ -28,6 +26,8 @@ from pu_noise_cli.prior.base import Settings, Shares
 from pu_noise_cli.prior.document import shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.sketch import Sketch
+from pu_noise_cli.variants.rules import Grading
+from pu_noise_cli.variants.thresholds import Thresholds
 
 PRIOR = 0.0441
 ACMG = Grading.read("acmg", PRIOR)

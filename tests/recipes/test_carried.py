@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from pu_noise_cli.evidence.strengths import Level, strengths
 
 from pu_noise_cli.audit.design import COLUMNS
 from pu_noise_cli.posterior.calibration import bounds, calibrate
@@ -15,6 +14,7 @@ from pu_noise_cli.posterior.table import posterior_columns
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import OWN_COLUMNS
+from pu_noise_cli.variants.rules import Level, strengths
 
 IDS = ["CHROM", "POS", "REF", "ALT"]
 BY_IDS = ["--id-column", ",".join(IDS), "--keep-columns", "gene,hgvs_p"]

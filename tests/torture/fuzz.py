@@ -14,13 +14,12 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["pu_noise_cli", "zipfile", "numpy.lib._format_impl"]):
-    from pu_noise_cli.evidence.strengths import levels
-
     from pu_noise_cli.prior.document import parse_prior
     from pu_noise_cli.report.content import Provenance
     from pu_noise_cli.score.model import load_model
     from pu_noise_cli.score.sketch import load_sketch
     from pu_noise_cli.tables.files import parse_document
+    from pu_noise_cli.variants.rules import levels
 from pu_noise_cli.errors import InputError
 
 

@@ -5,15 +5,15 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from pu_noise_cli.evidence.apply import LevelRanges
-from pu_noise_cli.evidence.reach import Reach, upper_limit
-from pu_noise_cli.evidence.strengths import Grading
-from pu_noise_cli.evidence.thresholds import Thresholds
 
 import pu_noise_cli
 from pu_noise_cli.posterior.calibration import bounds, calibrate
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
+from pu_noise_cli.variants.apply import LevelRanges
+from pu_noise_cli.variants.reach import Reach, upper_limit
+from pu_noise_cli.variants.rules import Grading
+from pu_noise_cli.variants.thresholds import Thresholds
 
 LEVELS = {
     "pathogenic_very_strong": "PP3_VeryStrong",
@@ -66,7 +66,7 @@ def own_levels(table, scores):
     return levels
 
 
-def test_levels_are_the_same_from_model_file_and_python(punoise, predictor, tmp_path):
+def test_levels_are_the_same_from_files_and_python(punoise, predictor, tmp_path):
     folder, frame = predictor
     out = tmp_path / "sift"
     calibrated(punoise, folder, out, "--lower-is-positive")
@@ -79,15 +79,8 @@ def test_levels_are_the_same_from_model_file_and_python(punoise, predictor, tmp_
     expected = own_levels(table, frame["sift"].to_numpy())
     assert len(set(expected)) >= 6
 
-    scored, posterior = tmp_path / "scores.tsv", tmp_path / "posterior.tsv"
-    model = out / "model.punoise"
-    punoise("score", "--model", model, "--table", tmp_path / "new.tsv", "--out", scored)
-    prior = ("--model", model, "--prior", out / "prior.json", "--evidence", "acmg")
-    again = ("--thresholds", tmp_path / "again.tsv")
-    punoise("posterior", "--scores", scored, *prior, *again, "--out", posterior)
-    by_model = pd.read_csv(posterior, sep="\t")["evidence"].map(LEVELS)
-    assert (by_model == expected).all()
-    assert (tmp_path / "again.tsv").read_bytes() == (out / "thresholds.tsv").read_bytes()
+    posterior = pd.read_parquet(out / "posterior.parquet")
+    assert (posterior["evidence"].map(LEVELS) == own_levels(table, -posterior["score"])).all()
 
     for name in ("thresholds.tsv", "thresholds.json"):
         rows = ("--table", tmp_path / "new.tsv", "--score-column", "sift")
@@ -117,29 +110,14 @@ def test_the_model_keeps_what_groups_widen(punoise, predictor, tmp_path):
     assert width[1] > 1.05 * width[0]
 
 
-def test_parquet_scores_know_their_sign(punoise, predictor, tmp_path):
-    folder, _ = predictor
-    calibrated(punoise, folder, tmp_path / "out", "--lower-is-positive")
-    files = ("--scores", tmp_path / "out/scores.parquet", "--prior", tmp_path / "out/prior.json")
-    out = ("--thresholds", tmp_path / "t.tsv", "--out", tmp_path / "p.tsv")
-    punoise("posterior", *files, "--evidence", "acmg", *out)
-    table = pd.read_csv(tmp_path / "t.tsv", sep="\t", index_col="level")
-    assert table.loc["PP3_Supporting", "score_from"] < table.loc["BP4_Supporting", "score_from"]
-    text = tmp_path / "scores.tsv"
-    pd.read_parquet(files[1]).to_csv(text, sep="\t", index=False)
-    result = punoise("posterior", "--scores", text, *files[2:], "--evidence", "acmg", *out)
-    assert "--lower-is-positive" in result.err
-
-
 def test_a_reversed_score_is_an_error(punoise, predictor, tmp_path):
     folder, _ = predictor
     out = tmp_path / "out"
     tables = ("--labeled", folder / "p.tsv", "--negatives", folder / "b.tsv")
     options = ("--score-column", "sift", "--alpha", ALPHA, "--out-dir", out)
-    for command in (("calibrate",), ("run", "--evidence", "acmg")):
-        result = punoise(*command, *tables, *options, expect=4)
-        assert "--lower-is-positive" in result.err
-        assert not out.exists()
+    result = punoise("calibrate", *tables, *options, expect=4)
+    assert "--lower-is-positive" in result.err
+    assert not out.exists()
 
 
 # Few controls

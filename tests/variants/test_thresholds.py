@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pu_noise_cli.evidence.strengths import Grading
-from pu_noise_cli.evidence.thresholds import Publication, Thresholds
 
 from pu_noise_cli.posterior.calibration import GroupCopies, bounds, calibrate, widen
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
+from pu_noise_cli.variants.rules import Grading
+from pu_noise_cli.variants.thresholds import Publication, Thresholds
 
 COLUMNS = [
     *("level", "points", "score_from", "score_to", "lr", "posterior", "posterior_bound"),
@@ -130,18 +130,13 @@ def test_no_level_is_said_in_words():
     assert not any(document["point_ranges"].values())
 
 
-def test_target_alpha_of_the_own_alpha_changes_no_level(punoise, scores, tmp_path):
-    prior = tmp_path / "prior.json"
-    punoise("estimate-prior", "--scores", scores, "--out", prior)
-    alpha = json.loads(prior.read_text())["alpha"]
-    tables = []
-    for more in ((), ("--target-alpha", alpha)):
-        options = ("--evidence", "acmg", "--thresholds", tmp_path / "t.tsv", *more)
-        out = ("--out", tmp_path / "p.tsv")
-        punoise("posterior", "--scores", scores, "--prior", prior, *options, *out)
-        tables.append(pd.read_csv(tmp_path / "t.tsv", sep="\t"))
-        assert list(tables[-1].columns) == COLUMNS
-    pd.testing.assert_frame_equal(*tables)
+def test_levels_are_for_these_rows_unless_another_population_is_stated(found):
+    alpha = found[0].shares.alpha
+    own, stated, other = (
+        Thresholds.from_calibration(*found, Grading.read("acmg", target)).levels
+        for target in (None, alpha, 0.01)
+    )
+    assert own == stated != other
 
 
 def test_uncertain_shares_enter_through_the_densities_only(found):
@@ -168,11 +163,10 @@ def variants(tmp_path):
     return tmp_path / "variants.csv"
 
 
-def test_run_writes_thresholds(punoise, variants, tmp_path):
+def test_calibrate_writes_thresholds(punoise, variants, tmp_path):
     out = tmp_path / "out"
     table = ("--table", variants, "--label-column", "known", "--lower-is-positive")
-    graded = ("--evidence", "acmg", "--target-alpha", 0.0441)
-    result = punoise("run", *table, *graded, "--out-dir", out)
+    result = punoise("calibrate", *table, "--target-alpha", 0.0441, "--out-dir", out)
     written = pd.read_csv(out / "thresholds.tsv", sep="\t")
     assert written["level"].tolist() == CODES
     start = written.set_index("level").loc["PP3_Supporting"]
@@ -192,70 +186,37 @@ def test_run_writes_thresholds(punoise, variants, tmp_path):
     page = (out / "report.html").read_text()
     assert "chart-evidence" in page
     assert "PP3_Supporting" in page
-    again = tmp_path / "t.tsv"
-    files = ("--scores", out / "scores.parquet", "--prior", out / "prior.json")
-    more = ("--lower-is-positive", "--thresholds", again, "--out", tmp_path / "p.parquet")
-    punoise("posterior", *files, *graded, *more)
-    assert again.read_bytes() == (out / "thresholds.tsv").read_bytes()
-    assert (tmp_path / "p.parquet").read_bytes() == (out / "posterior.parquet").read_bytes()
     punoise("run", *table, "--out-dir", out)
     assert not (out / "thresholds.tsv").exists()  # of an earlier run
-
-
-def test_report_draws_evidence(punoise, scores, tmp_path):
-    prior, page = tmp_path / "prior.json", tmp_path / "r.html"
-    punoise("estimate-prior", "--scores", scores, "--out", prior)
-    files = ("--scores", scores, "--prior", prior, "--out", page)
-    punoise("report", *files)
-    assert "chart-evidence" not in page.read_text()
-    punoise("report", *files, "--evidence", "acmg", "--target-alpha", 0.1)
-    assert "at a prior of 10.0" in page.read_text()
-    punoise("report", *files, "--target-alpha", 0.1, expect=2)
-    punoise("report", "--prior", prior, "--evidence", "acmg", "--out", page, expect=2)
 
 
 def test_the_case_of_a_suffix_does_not_matter(punoise, scores, tmp_path):
     files = ("--scores", scores, "--alpha", 0.3)
     for name in ("t.json", "t.JSON", "t.Json.GZ"):
-        graded = ("--evidence", "acmg", "--thresholds", tmp_path / name)
-        punoise("posterior", *files, *graded, "--out", tmp_path / "p.TSV")
-        punoise("performance", *files, "--threshold", 0.5, "--out", tmp_path / f"of_{name}")
-    for start in ("", "of_"):
-        plain = (tmp_path / f"{start}t.json").read_bytes()
-        assert (tmp_path / f"{start}t.JSON").read_bytes() == plain
-        assert gzip.decompress((tmp_path / f"{start}t.Json.GZ").read_bytes()) == plain
+        punoise("performance", *files, "--threshold", 0.5, "--out", tmp_path / name)
+    plain = (tmp_path / "t.json").read_bytes()
+    assert (tmp_path / "t.JSON").read_bytes() == plain
+    assert gzip.decompress((tmp_path / "t.Json.GZ").read_bytes()) == plain
 
 
-def test_a_rule_of_ones_own_has_codes_points_and_a_source(punoise, scores, tmp_path):
+def test_a_rule_of_ones_own_has_codes_points_and_a_source(punoise, variants, tmp_path):
     level = {"name": "worth a look", "code": "WL", "lr": 1.5, "points": 3}
     rule = {"schema": "punoise.evidence/1", "source": 7, "levels": [level]}
     (tmp_path / "rule.json").write_text(json.dumps(rule))
-    graded = ("--evidence", tmp_path / "rule.json", "--thresholds", tmp_path / "t.json")
-    more = ("--alpha", 0.3, "--out", tmp_path / "p.tsv")
-    punoise("posterior", "--scores", scores, *graded, *more)
-    found = json.loads((tmp_path / "t.json").read_text())
+    table = ("--table", variants, "--label-column", "known", "--lower-is-positive")
+    out = tmp_path / "out"
+    graded = ("--alpha", 0.2, "--evidence", tmp_path / "rule.json", "--out-dir", out)
+    punoise("calibrate", *table, *graded)
+    found = json.loads((out / "thresholds.json").read_text())
     (row,) = found["levels"]
     assert (row["level"], row["points"], found["point_ranges"]) == ("WL", 3, {})
     assert found["provenance"]["source"] is None
-    assert found["dataset"] == "scores"
+    levels = pd.read_parquet(out / "posterior.parquet")["evidence"]
+    assert set(levels) == {"worth a look", "indeterminate"}
     for bad in ({"points": 1}, {"points": {"exponent": 0, "most": 8}}, {"levels": [{}]}):
         (tmp_path / "rule.json").write_text(json.dumps(rule | bad))
-        result = punoise("posterior", "--scores", scores, *graded, *more, expect=3)
+        result = punoise("calibrate", *table, *graded, expect=3)
         assert "rule.json" in result.err
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("--thresholds", "t.tsv"),
-        ("--lower-is-positive",),
-        ("--evidence", "acmg", "--lower-is-positive"),
-        ("--evidence", "acmg", "--thresholds", "t.xlsx"),
-    ],
-)
-def test_options_that_do_nothing_are_refused(options, punoise, scores, tmp_path):
-    out = ("--alpha", 0.2, "--out", tmp_path / "p.tsv")
-    punoise("posterior", "--scores", scores, *out, *options, expect=2)
 
 
 def test_bounds_reach_zero_and_one_where_rows_are_few(found):
@@ -366,9 +327,10 @@ def test_genes_on_the_command_line(punoise, genes, tmp_path):
     frame = pd.DataFrame({"known": sets, "revel": scores, "gene": [f"g{g}" for g in gene]})
     frame.to_csv(tmp_path / "variants.csv", index=False)
     table = ("--table", tmp_path / "variants.csv", "--label-column", "known")
-    graded = ("--score-column", "revel", "--alpha", 0.2, "--beta", 0.9, "--evidence", "acmg")
+    score = ("--score-column", "revel")
+    stated = ("--alpha", 0.2, "--beta", 0.9)
     for name, more in (("plain", ()), ("genes", ("--group-column", "gene"))):
-        punoise("run", *table, *graded, *more, "--out-dir", tmp_path / name)
+        punoise("calibrate", *table, *score, *stated, *more, "--out-dir", tmp_path / name)
     plain, by_gene = (
         pd.read_csv(tmp_path / name / "thresholds.tsv", sep="\t", index_col="level")
         for name in ("plain", "genes")
@@ -377,12 +339,15 @@ def test_genes_on_the_command_line(punoise, genes, tmp_path):
     own = frame.assign(id=frame.index, set=np.where(sets == 1, "labeled", "unlabeled"))
     own.rename(columns={"revel": "score"}).to_csv(tmp_path / "scores.csv", index=False)
     files = ("--scores", tmp_path / "scores.csv", "--out", tmp_path / "p.tsv")
-    prior = ("--alpha", 0.2, "--beta", 0.9, "--group-column", "gene")
-    punoise("posterior", *files, *prior, expect=2)
-    out = ("--evidence", "acmg", "--thresholds", tmp_path / "t.tsv")
-    punoise("posterior", *files, *prior, *out)
-    assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "genes/thresholds.tsv").read_bytes()
-    result = punoise("estimate-prior", *table, *graded[:2], "--group-column", "gene", expect=2)
+    group = ("--group-column", "gene")
+    punoise("posterior", *files, *stated, *group, expect=2)
+    widths = []
+    for more in ((), group):
+        punoise("posterior", *files, *stated, *more, "--bounds")
+        bounded = pd.read_csv(tmp_path / "p.tsv", sep="\t")
+        widths.append((bounded["posterior_high"] - bounded["posterior_low"]).mean())
+    assert widths[1] > 1.2 * widths[0]
+    result = punoise("estimate-prior", *table, *score, *group, expect=2)
     assert "--group-column" in result.err
 
 
@@ -394,12 +359,13 @@ def test_thresholds_are_the_same_bytes_from_shards(punoise, genes, tmp_path):
     frame[sets == 0].to_parquet(tmp_path / "u.parquet", index=False)
     for i, part in enumerate(np.array_split(np.flatnonzero(sets == 0), 3)):
         frame.iloc[part].to_parquet(tmp_path / f"u/{i}.parquet", index=False)
-    common = ("--group-column", "gene", "--evidence", "acmg", "--alpha", 0.2, "--beta", 0.9)
+    common = ("--group-column", "gene", "--alpha", 0.2, "--beta", 0.9)
     labeled = ("--labeled", tmp_path / "l.parquet")
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    punoise("run", *labeled, "--unlabeled", tmp_path / "u.parquet", *common, "--out-dir", whole)
+    unlabeled = ("--unlabeled", tmp_path / "u.parquet")
+    punoise("calibrate", *labeled, *unlabeled, *common, "--out-dir", whole)
     shards = ("--unlabeled", tmp_path / "u", "--shards", "--threads", 2)
-    punoise("run", *labeled, *shards, *common, "--out-dir", parts)
+    punoise("calibrate", *labeled, *shards, *common, "--out-dir", parts)
     for name in ("thresholds.tsv", "thresholds.json"):
         assert (whole / name).read_bytes() == (parts / name).read_bytes()
 
