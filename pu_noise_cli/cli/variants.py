@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError
@@ -41,6 +42,7 @@ def calibrate(options: Options, console: Console) -> None:
     if options.figures is not None:
         converter()  # a usage error if it is missing
     settings = pick_settings(recipe.CalibrateSettings, options)
+    settings = replace(settings, execution={"command": "calibrate", **settings.execution})
     with options.engine(console) as engine:
         calibrated = recipe.calibrate(settings, engine, options.out_dir)
     result = calibrated.run
