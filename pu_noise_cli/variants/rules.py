@@ -11,10 +11,8 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import InputError, PunoiseError, option
-from ..numerics import FloatArray
 from ..posterior.groups import COUNTED, ESTIMATED
 from ..tables.files import read_json
 
@@ -82,14 +80,6 @@ def read_rule(name: str) -> Any:
     if name.isidentifier() and shipped.is_file():
         return json.loads(shipped.read_text(encoding="utf-8"))
     return read_json(name)
-
-
-def strengths(levels: Sequence[Level], low: FloatArray, high: FloatArray) -> NDArray[np.str_]:
-    """The strongest level that bounds on the likelihood ratio, shape (n,), support; else NONE."""
-    result = np.full(len(low), NONE, dtype=object)
-    for level in reversed(levels):
-        result[high <= level.lr if level.against else low >= level.lr] = level.name
-    return result.astype(str)
 
 
 # ---- Levels of a rule
