@@ -14,7 +14,6 @@ from pu_noise_cli.posterior.table import posterior_columns
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import OWN_COLUMNS
-from pu_noise_cli.variants.rules import Level, strengths
 
 IDS = ["CHROM", "POS", "REF", "ALT"]
 BY_IDS = ["--id-column", ",".join(IDS), "--keep-columns", "gene,hgvs_p"]
@@ -231,8 +230,5 @@ def test_the_names_of_own_columns_are_all_known():
     sketch = Sketch.from_samples(np.linspace(0.2, 1, 50), np.linspace(0, 1, 80))
     calibration = calibrate(sketch, Shares(0.2, 0.9))
     limits = bounds(calibration, 0)
-    evidence = {"evidence": strengths([Level("a", 2.0, 0.5, "A")], *limits.lr)}
-    made = posterior_columns(
-        calibration, bounds=limits, target_alpha=0.1, fdr=0.1, further=evidence
-    )
-    assert {*made, *COLUMNS, "id"} <= OWN_COLUMNS
+    made = posterior_columns(calibration, bounds=limits, target_alpha=0.1, fdr=0.1)
+    assert {*made, *COLUMNS, "id", "evidence"} <= OWN_COLUMNS

@@ -45,7 +45,7 @@ KNOWLEDGE = {
     "alpha and beta stated": ("--alpha", 0.15, "--beta", 0.9),
     "another population": ("--target-alpha", 0.05),
     "groups": ("--by", "gene"),
-    "evidence": ("--evidence", "acmg"),
+    "evidence": ("--evidence", "acmg", "--unlabeled-value", "unlabeled"),
     "a sample": ("--sample", "liver"),
 }
 METHODS = ("bound", "msgmm", "alphamax", "alphamax-n", "elkan-noto", "all")
@@ -241,7 +241,8 @@ def test_a_run_gives_one_answer(kind, punoise, tmp_path):
         punoise("run", *source, "--out-dir", folder, expect=4)
         assert not folder.exists()
         return
-    said = punoise("run", *source, *options, "--out-dir", folder).err
+    command = "calibrate" if "--evidence" in options else "run"
+    said = punoise(command, *source, *options, "--out-dir", folder).err
     screen = Screen(said, folder)
     check(screen)
     for step in re.findall(r"^next   verify .* ±([\d.]+) .*: punoise (.*)$", said, re.MULTILINE):
@@ -287,37 +288,3 @@ def test_an_audit_gives_one_answer(name, labeled_rows, punoise, tmp_path):
     check(screen)
     assert screen.prior["representative"] == "checked"
     assert screen.line("audit") in screen.report
-
-
-def test_a_search_gives_one_answer(punoise, tmp_path):
-    rng = np.random.default_rng(2)
-    n = 3000
-    decoy, right = rng.random(n) < 0.5, rng.random(n) < 0.3
-    score = rng.normal(size=n) + 4 * (right & ~decoy)
-    lines = ["SpecId\tLabel\tScanNr\tscore\tother\tPeptide\tProteins"]
-    lines += [
-        f"s{i}\t{-1 if decoy[i] else 1}\t{i}\t{score[i]:.5f}\t{rng.normal():.4f}"
-        f"\tK.{'DEC' if decoy[i] else 'PEP'}{i % 900}.R\tprotein{i % 50}"
-        for i in range(n)
-    ]
-    (tmp_path / "search.pin").write_text("\n".join(lines) + "\n")
-    folder = tmp_path / "out"
-    said = punoise("run", "--table", tmp_path / "search.pin", "--out-dir", folder).err
-    screen = Screen(said, folder)
-    _check_warnings(screen)
-    _check_estimates(screen)
-    _check_limits(screen)
-    accepted = []
-    for level, name in (("psms", "PSMs"), ("peptides", "peptides")):
-        (count,) = re.findall(rf"^{level} +([\d,]+) at 1% FDR", said, re.MULTILINE)
-        q_value = pd.read_csv(folder / f"{level}.tsv", sep="\t")["q-value"]
-        assert f"{(q_value <= 0.01).sum():,}" == count
-        counts = [f"{(q_value <= rate).sum():,}" for rate in (0.001, 0.005, 0.01, 0.05, 0.1)]
-        assert f"{name} {' '.join(counts)} {len(q_value):,}" in screen.section("answer")
-        accepted.append(count)
-    assert int(accepted[0].replace(",", "")) > 100
-    assert f"{accepted[0]} PSMs and {accepted[1]} peptides" in screen.section("methodstext")
-    for name in ("answer", "usable", "next", "candidates", "columns", "methodstext"):
-        assert not re.search("labeled negatives|unlabeled|posterior prob", screen.section(name))
-    best = pd.read_csv(folder / "candidates.tsv", sep="\t")
-    assert f"{best['q_value'][0]:.4g}" in screen.section("candidates")

@@ -483,38 +483,7 @@ def test_a_full_disk_behind_stderr_changes_nothing(scores, tmp_path):
             assert subprocess.run([*COMMAND, *words], stderr=full).returncode == code
 
 
-def test_only_rules_of_the_package_go_by_name(punoise, scores, tmp_path):
-    rule = {"schema": "punoise.evidence/1", "levels": [{"name": "a", "lr": 2}]}
-    (tmp_path / "own.json").write_text(json.dumps(rule))
-    posterior = ["posterior", "--scores", scores, "--alpha", "0.2", "--out", "-", "--evidence"]
-    punoise(*posterior, tmp_path / "own", expect=2)
-    punoise(*posterior, tmp_path / "own.json")
-    punoise(*posterior, "acmg")
-
-
 # ---- Documents and archives
-
-
-RULES = [
-    {"levels": [{"name": "a", "exponent": -1}], "published": [{"prior": 0.2, "odds": 0}]},
-    {"levels": [{"name": "a", "exponent": 10**400}], "combining": []},
-    {"levels": [{"name": "a", "exponent": 1}], "combining": [{"exponents": ["x"], "posterior": 1}]},
-    {"levels": [{"name": "\ud800", "lr": 2}]},
-    {"levels": [{"name": "a" * 10**6, "lr": 2}]},
-    {"levels": [{"name": 7, "lr": 2}]},
-    {"levels": [{"name": "a", "lr": True}]},
-    {"levels": [{"name": "a", "lr": float("nan")}]},
-    {"levels": [{"name": str(i), "lr": 2} for i in range(10**4)]},
-    {"levels": {"a": 1}},
-]
-
-
-@pytest.mark.parametrize("rule", RULES, ids=range(len(RULES)))
-def test_crafted_rules(rule, punoise, scores, tmp_path):
-    (tmp_path / "rule.json").write_text(json.dumps({"schema": "punoise.evidence/1", **rule}))
-    options = ("--alpha", "0.2", "--evidence", tmp_path / "rule.json", "--out", tmp_path / "p.tsv")
-    punoise("posterior", "--scores", scores, *options, expect=3)
-    assert not (tmp_path / "p.tsv").exists()
 
 
 def test_half_a_character_in_a_prior(punoise, scores, tmp_path):
@@ -828,9 +797,6 @@ def test_a_pin_file_is_never_an_output(name, results, punoise, tables, tmp_path)
     ):
         said = punoise(*command, "--out", tmp_path / name, expect=2).err
         assert "not written" in said
-    thresholds = ("--evidence", "acmg", "--thresholds", tmp_path / name)
-    punoise("posterior", *scored, *thresholds, "--out", tmp_path / "p.tsv", expect=2)
-    assert not (tmp_path / "p.tsv").exists()
 
 
 def test_the_last_suffix_of_an_output_counts(results, punoise, tmp_path):

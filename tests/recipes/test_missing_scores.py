@@ -97,7 +97,7 @@ def test_every_later_command_copes(options, known_only, punoise, tmp_path):
     punoise("sketch", "--scores", scores, "--out", tmp_path / "1.sketch")
     by_sketch = punoise("estimate-prior", "--sketch", tmp_path / "1.sketch").out
     assert by_sketch == (tmp_path / "prior.json").read_bytes()
-    asked = ("--bounds", "--fdr", "0.2", "--evidence", "acmg", "--target-alpha", "0.1")
+    asked = ("--bounds", "--fdr", "0.2", "--target-alpha", "0.1")
     made = punoise("posterior", *source, *asked, "--out", tmp_path / "p.tsv")
     assert f"{MISSING} rows have no" in made.err
     assert "prior-of-other-rows" not in made.err

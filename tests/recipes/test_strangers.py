@@ -131,8 +131,8 @@ def failing(tables: list[str]) -> list[str]:
 @pytest.mark.parametrize("form", ["parquet", "tsv"])
 def test_a_failure_leaves_no_result_of_an_earlier_run(form, tables, punoise, tmp_path):
     out = tmp_path / "out"
-    evidence = ("--evidence", "acmg", "--target-alpha", "0.1")
-    punoise("run", *tables, *FAST, *evidence, "--format", form, "--out-dir", out)
+    population = ("--target-alpha", "0.1")
+    punoise("calibrate", *tables, *FAST, *population, "--format", form, "--out-dir", out)
     (out / "notes.txt").write_text("mine")
     punoise("run", *failing(tables), "--out-dir", out)
     names = {path.name for path in out.iterdir()}
@@ -262,7 +262,7 @@ def test_a_ragged_row_that_is_not_utf8_is_bad_input(punoise, tmp_path):
     head = "SpecId\tLabel\tScanNr\tscore\tPeptide\tProteins\n"
     good = "".join(f"s{i}\t{1 - 2 * (i % 2)}\t{i}\t{i}\tAK\tp\n" for i in range(60))
     file.write_bytes(f"{head}{good}".encode() + b"s\xff\t1\t9\n")
-    result = punoise("run", "--table", file, "--out-dir", tmp_path / "out", expect=3)
+    result = punoise("matches", file, "--out-dir", tmp_path / "out", expect=3)
     assert "row 61" in result.err
 
 
@@ -278,13 +278,12 @@ def test_a_long_code_for_missing_values_is_quick(frames, tmp_path, punoise):
     assert time.monotonic() - started < 2
 
 
-def test_the_names_of_levels_turn_no_text_around(results, punoise, tmp_path):
+def test_the_names_of_levels_turn_no_text_around(tables, punoise, tmp_path):
     level = {"name": "x", "code": "\u202eevil", "lr": 2}
     rule = {"schema": "punoise.evidence/1", "levels": [level]}
     (tmp_path / "rule.json").write_text(json.dumps(rule))
-    scored = ("--scores", results / "scores.parquet", "--prior", results / "prior.json")
-    out = tmp_path / "r.html"
-    punoise("report", *scored, "--evidence", tmp_path / "rule.json", "--out", out)
-    body = out.read_text().split("<body>")[1].split("<script")[0]
+    graded = ("--evidence", tmp_path / "rule.json", "--out-dir", tmp_path / "out")
+    punoise("calibrate", *tables, *FAST, *graded)
+    body = (tmp_path / "out/report.html").read_text().split("<body>")[1].split("<script")[0]
     assert "\\u202eevil" in body
     assert "\u202e" not in body

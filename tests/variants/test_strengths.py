@@ -1,10 +1,12 @@
 """Levels of evidence: the published ones, and rules of one's own."""
 
+import json
+
 import pytest
 
-from pu_noise_cli.errors import InputError
+from pu_noise_cli.errors import InputError, UsageError
 from pu_noise_cli.posterior.groups import COUNTED, ESTIMATED
-from pu_noise_cli.variants.rules import GROUP_COLUMNS, levels, read_rule
+from pu_noise_cli.variants.rules import GROUP_COLUMNS, Grading, levels, read_rule
 
 # Pejaver et al. 2022, at the prior of missense variants
 PUBLISHED = {
@@ -53,6 +55,37 @@ def test_very_strong_evidence_has_odds_of_350_at_a_prior_of_a_tenth():
 def test_a_malformed_rule_is_refused(rule):
     with pytest.raises(InputError, match=r"rule\.json"):
         levels("rule.json", rule, 0.1)
+
+
+# as a file may have them; the first is impossible at a prior of 0.2 only
+CRAFTED = [
+    {"levels": [{"name": "a", "exponent": -1}], "published": [{"prior": 0.2, "odds": 0}]},
+    {"levels": [{"name": "a", "exponent": 10**400}], "combining": []},
+    {"levels": [{"name": "a", "exponent": 1}], "combining": [{"exponents": ["x"], "posterior": 1}]},
+    {"levels": [{"name": "\ud800", "lr": 2}]},
+    {"levels": [{"name": "a" * 10**6, "lr": 2}]},
+    {"levels": [{"name": 7, "lr": 2}]},
+    {"levels": [{"name": "a", "lr": True}]},
+    {"levels": [{"name": "a", "lr": float("nan")}]},
+    {"levels": [{"name": str(i), "lr": 2} for i in range(10**4)]},
+    {"levels": {"a": 1}},
+]
+
+
+@pytest.mark.parametrize("rule", CRAFTED, ids=range(len(CRAFTED)))
+def test_a_crafted_rule_is_refused(rule, tmp_path):
+    (tmp_path / "rule.json").write_text(json.dumps({"schema": "punoise.evidence/1", **rule}))
+    with pytest.raises(InputError, match=r"rule\.json"):
+        Grading.read(str(tmp_path / "rule.json")).levels(0.2)
+
+
+def test_only_rules_of_the_package_go_by_name(tmp_path):
+    rule = {"schema": "punoise.evidence/1", "levels": [{"name": "a", "lr": 2}]}
+    (tmp_path / "own.json").write_text(json.dumps(rule))
+    with pytest.raises(UsageError):
+        read_rule(str(tmp_path / "own"))
+    assert read_rule(str(tmp_path / "own.json")) == rule
+    assert read_rule("acmg")["levels"]
 
 
 @pytest.mark.parametrize(
