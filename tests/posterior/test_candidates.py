@@ -96,10 +96,7 @@ def test_shards_and_threads_give_the_same_bytes(punoise, tmp_path):
 
 def test_groups_and_evidence_have_their_own_candidates(punoise, tmp_path):
     source = tables(tmp_path / "in")
-    punoise(
-        *("run", *source, "--by", "gene", "--evidence", "acmg"),
-        *("--out-dir", tmp_path / "out"),
-    )
+    punoise("calibrate", *source, "--by", "gene", "--out-dir", tmp_path / "out")
     rows = posterior(tmp_path / "out")
     rows = rows[rows["set"] == "unlabeled"]
     first = rows.sort_values(["posterior", "score"], ascending=False, kind="stable")[:MAX_ROWS]
@@ -116,29 +113,6 @@ def test_without_unlabeled_rows_there_are_none(punoise, tmp_path):
     punoise("run", *source, "--alpha", "0.1", "--out-dir", tmp_path / "out")
     assert len(listed(tmp_path / "out")) == 0
     assert "posterior_low" in listed(tmp_path / "out")
-
-
-def test_candidates_of_a_search_are_the_best_matches(punoise, tmp_path):
-    rng = np.random.default_rng(2)
-    n = 3000
-    decoy, right = rng.random(n) < 0.5, rng.random(n) < 0.3
-    score = rng.normal(size=n) + 4 * (right & ~decoy)
-    lines = ["SpecId\tLabel\tScanNr\tscore\tother\tPeptide\tProteins"]
-    lines += [
-        f"s{i}\t{-1 if decoy[i] else 1}\t{i // 2}\t{score[i]:.5f}\t{rng.normal():.4f}"
-        f"\tK.{'DEC' if decoy[i] else 'PEP'}{i % 900}.R\tprotein{i % 50}"
-        for i in range(n)
-    ]
-    (tmp_path / "search.pin").write_text("\n".join(lines) + "\n")
-    punoise("run", "--table", tmp_path / "search.pin", "--out-dir", tmp_path / "out")
-    found = listed(tmp_path / "out")
-    assert {"peptide", "pep", "q_value"} <= {*found}
-    assert not found["id"].map(lambda name: decoy[int(name[1:])]).any()
-    assert found["spectrum"].is_unique
-    psms = pd.read_csv(tmp_path / "out/psms.tsv", sep="\t")
-    assert {*found["id"]} == {*psms["PSMId"]}
-    assert (found["q_value"].astype(float) <= 0.01).sum() == (psms["q-value"] <= 0.01).sum()
-    assert len(listed(tmp_path / "out", "labels_to_check")) == 0  # decoys are certain
 
 
 @settings(max_examples=60, deadline=None)

@@ -170,3 +170,16 @@ def test_posteriors_are_less_sure_where_alpha_is_uncertain(gaussian):
 def test_there_is_one_auc(punoise, scores, prior_file):
     found = json.loads(punoise("performance", "--scores", scores, "--prior", prior_file).out)
     assert found["auc"] == json.loads(prior_file.read_text())["auc"]
+
+
+def test_posterior_with_everything(punoise, scores, prior_file, tmp_path):
+    out = tmp_path / "p.parquet"
+    options = ("--bounds", "--fdr", 0.1, "--target-alpha", 0.0441, "--out", out)
+    result = punoise("posterior", "--scores", scores, "--prior", prior_file, *options)
+    table = pd.read_parquet(out)
+    assert list(table.columns)[8:] == ["target_alpha", "posterior_low", "posterior_high", "call"]
+    assert (table["posterior_low"] <= table["posterior"]).all()
+    assert (table["posterior"] <= table["posterior_high"]).all()
+    assert (table["call"] == (table["fdr"] <= 0.1)).all()
+    called = table.loc[table["set"] == "unlabeled", "call"].sum()
+    assert f"{called} unlabeled rows" in result.err
