@@ -110,7 +110,7 @@ def test_dask_finds_the_groups_of_the_local_run(scheduler, sharded, punoise, tmp
     for path in (tmp_path / "l.parquet", *(tmp_path / "u").glob("*.parquet")):
         frame = pd.read_parquet(path)
         frame.assign(gene=np.where(frame.b > 0, "high", "low")).to_parquet(path)
-    command = ("run", *sharded, "--score-column", "a", "--by", "gene", "--evidence", "acmg")
+    command = ("calibrate", *sharded, "--score-column", "a", "--by", "gene")
     punoise(*command, "--out-dir", tmp_path / "local", "--shards")
     with worker(scheduler, tmp_path, "w1"), worker(scheduler, tmp_path, "w2"):
         shell(*command, "--out-dir", tmp_path / "dask", "--dask", scheduler)
