@@ -360,6 +360,7 @@ class Estimated(Model):
         audits = (*self.audits, to_arrow("audit", audit)[0])
         with _as_in_python(), self._opened_scores() as scored:
             prior = pipeline.estimate(scored, settings.prior, engine, _opened_audits(audits))
+            scored = replace(scored, trained=self.run.scored.trained)
             with tempfile.TemporaryDirectory() as folder, new_results(folder) as results:
                 source = self.run.provenance
                 run = write_results(settings, scored, prior, source, engine, results)
