@@ -77,10 +77,6 @@ def assert_results_of(found: punoise_api.Estimated, folder: Path) -> None:
         ours = as_pandas(found.groups).set_index("group") if ours is None else ours
         pd.testing.assert_frame_equal(ours, theirs)
     assert (found.groups is None) == (not (folder / "groups.parquet").exists())
-    for name, ours in {"thresholds": found.thresholds, **found.levels}.items():
-        if ours is not None:
-            theirs = pd.read_csv(folder / f"{name}.tsv", sep="\t")
-            assert as_pandas(ours).shape == theirs.shape
     for name, ours in (
         ("candidates", found.candidates(10_000)),
         ("labels_to_check", found.labels_to_check(10_000)),
@@ -138,14 +134,12 @@ CASES: dict[str, dict[str, object]] = {
         "beta": 0.9,
     },
     "another method": {"score_column": "a", "method": "alphamax", "seed": 11},
-    "evidence": {"score_column": "a", "evidence": "acmg"},
 }
 NAMED = [  # DuckDB relations are read as PyArrow tables
     name for name in ("pandas", "polars", "pyarrow") if importlib.util.find_spec(name)
 ]
 KINDS = [*(partial(frame_of, library) for library in NAMED), pd.DataFrame.to_numpy]
 OF_FILES = {"input_format", "delimiter", "decimal", "sheet"}
-OF_MATCHES = {"spectrum_columns", "peptide_column", "protein_column"}
 
 
 @pytest.fixture
@@ -196,7 +190,7 @@ def test_every_option_of_run_is_one_of_the_interface():
     names = {*inspect.signature(punoise_api.estimate).parameters}
     assert names == {*option_definitions()} == {*definitions("run")} - PROCESS | {"bounds", "fdr"}
     used = {"labeled", "unlabeled"}.union(*CASES.values())
-    assert names - {"bounds", "fdr"} == used | OF_FILES | OF_MATCHES
+    assert names - {"bounds", "fdr"} == used | OF_FILES
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -290,37 +284,6 @@ def test_files_give_the_numbers_of_run(frames, punoise, tmp_path):
         punoise("run", *words, "--out-dir", tmp_path / end)
         found = punoise_api.estimate(**given, **options, **FAST)
         assert_results_of(found, tmp_path / end)
-
-
-def test_matches_give_the_numbers_of_run(punoise, tmp_path):
-    rng = np.random.default_rng(5)
-    n = 1500
-    true = rng.random(n) < 0.4
-    decoy = ~true & (rng.random(n) < 0.5)
-    matches = pd.DataFrame(
-        {
-            "decoy": decoy.astype(int),
-            "scan": rng.integers(0, 1200, n),
-            "peptide": [f"P{d}{i}" for d, i in zip(decoy, rng.integers(0, 300, n), strict=True)],
-            "protein": [f"Q{d}{i}" for d, i in zip(decoy, rng.integers(0, 90, n), strict=True)],
-            "x": (rng.normal(size=n) + 3 * true).round(6),
-            "y": (rng.normal(size=n) + true).round(6),
-        }
-    )
-    matches.to_csv(tmp_path / "m.csv", index=False)
-    options = {
-        "label_column": "decoy",
-        "labeled_are": "negatives",
-        "spectrum_columns": ["scan"],
-        "peptide_column": "peptide",
-        "protein_column": "protein",
-        **FAST,
-    }
-    words = shell_words({"table": str(tmp_path / "m.csv"), **options})
-    punoise("run", *words, "--out-dir", tmp_path / "out")
-    found = punoise_api.estimate(table=matches, **options)
-    assert {*found.levels} == {"psms", "peptides", "proteins"}
-    assert_results_of(found, tmp_path / "out")
 
 
 def test_bounds_and_calls_are_those_of_posterior(frames, results, punoise, tmp_path):
@@ -652,7 +615,7 @@ def test_the_commands_load_no_library_of_frames(tables, tmp_path):
     out = ("--out-dir", str(tmp_path / "out"), "-q")
     calls = [
         ["run", *tables, "--classifier", "networks", *out],
-        ["run", *tables, "--score-column", "a", "--evidence", "acmg", *out],
+        ["calibrate", *tables, "--score-column", "a", *out],
     ]
     code = (
         "import sys; from pu_noise_cli.cli.process import cli\n"
