@@ -94,8 +94,8 @@ def run_matches(settings: MatchSettings, engine: Engine, out_dir: str) -> MatchR
 
 def train_matches(matches: MatchRows, scoring: ScoreSettings, engine: Engine) -> TrainedOnDecoys:
     """Learn to separate decoys from targets."""
-    scoring = replace(scoring, max_train_rows=scoring.max_train_rows or MAX_MATCHES)
-    surveyed = survey_rows(matches.rows, scoring, engine, keep_digests=True)
+    limited = replace(scoring, max_train_rows=scoring.max_train_rows or MAX_MATCHES)
+    surveyed = survey_rows(matches.rows, limited, engine, keep_digests=True)
     given = surveyed.rows, surveyed.survey, scoring
     learned = engine.call("train", train_on_decoys, *given, watched=True)
     set_digests(matches.rows, learned.trained)
