@@ -26,9 +26,14 @@ def apart(tmp_path) -> tuple[Path, Path]:
     return paths
 
 
-def summary(path: Path) -> dict[str, float]:
-    prior = json.loads((path / "prior.json").read_text())
-    return {name: prior[name] for name in ("alpha", "n_labeled", "n_unlabeled")}
+# the columns of pin_table() with a column `decoy` in place of Label
+ROLES = ["--label-column", "decoy", "--id-column", "SpecId", "--group-column", "ScanNr"]
+ROLES += ["--spectrum-columns", "ScanNr,ExpMass", "--peptide-column", "Peptide"]
+
+
+def psms(path: Path) -> dict[str, float]:
+    """What matches.json says of the PSMs."""
+    return json.loads((path / "matches.json").read_text())["levels"]["psms"]
 
 
 # What is wrong with tables of matches
@@ -42,40 +47,28 @@ def test_text_that_separates_targets_from_decoys_is_not_learned_from(punoise, tm
     table["instrument"] = rng.choice(["a", "b", "c"], len(table))
     table["decoy"] = (table.pop("Label") == -1).astype(int)
     table.to_csv(tmp_path / "named.tsv", sep="\t", index=False)
-    given = ["--label-column", "decoy", "--labeled-are", "negatives", "--id-column", "SpecId"]
-    given += ["--group-column", "ScanNr", "--spectrum-columns", "ScanNr,ExpMass"]
-    given += ["--peptide-column", "Peptide"]
-    named = punoise("run", "--table", tmp_path / "named.tsv", *given, "--out-dir", tmp_path / "a")
+    named = punoise("matches", tmp_path / "named.tsv", *ROLES, "--out-dir", tmp_path / "a")
     assert "column 'protein' is not learned from" in named.err
     assert "'instrument' is not" not in named.err
     table.drop(columns="protein").to_csv(tmp_path / "plain.tsv", sep="\t", index=False)
-    punoise("run", "--table", tmp_path / "plain.tsv", *given, "--out-dir", tmp_path / "b")
+    punoise("matches", tmp_path / "plain.tsv", *ROLES, "--out-dir", tmp_path / "b")
     tables = [(tmp_path / name / "psms.tsv").read_text().splitlines() for name in "ab"]
     assert len(tables[0]) > 500
     first, second = ([line.split("\t")[:5] for line in lines] for lines in tables)
     assert first == second
 
 
-def test_exchanged_files_of_targets_and_decoys_are_refused(apart, punoise, tmp_path):
-    targets, decoys = apart
-    options = ["--labeled-are", "negatives", "--out-dir", tmp_path / "out"]
-    said = punoise("run", "--labeled", targets, "--unlabeled", decoys, *options, expect=3).err
-    assert "exchanged" in said
-    punoise("run", "--labeled", decoys, "--unlabeled", targets, *options)
-
-
 def test_targets_and_decoys_of_a_glob_compete_by_the_names_of_their_files(apart, punoise, tmp_path):
     write_pin(tmp_path / "whole.dat", pin_lines())
-    punoise("run", "--table", tmp_path / "*.pin", "--out-dir", tmp_path / "apart")
-    whole = ["--table", tmp_path / "whole.dat", "--input-format", "pin"]
-    punoise("run", *whole, "--out-dir", tmp_path / "whole")
-    found, expected = (summary(tmp_path / name) for name in ("apart", "whole"))
-    assert found["alpha"] == pytest.approx(expected["alpha"], abs=0.03)
-    assert found["n_labeled"] + found["n_unlabeled"] == 1500
+    punoise("matches", tmp_path / "*.pin", "--out-dir", tmp_path / "apart")
+    whole = [tmp_path / "whole.dat", "--input-format", "pin"]
+    punoise("matches", *whole, "--out-dir", tmp_path / "whole")
+    found, expected = (psms(tmp_path / name) for name in ("apart", "whole"))
+    assert found["pi0"] == pytest.approx(expected["pi0"], abs=0.03)
+    assert found["targets"] + found["decoys"] == 1500
     for path, name in zip(apart, ("x.pin", "y.pin"), strict=True):
         path.rename(tmp_path / name)
-    given = ["--table", tmp_path / "*.pin", "--out-dir", tmp_path / "out"]
-    said = punoise("run", *given, expect=3).err
+    said = punoise("matches", tmp_path / "*.pin", "--out-dir", tmp_path / "out", expect=3).err
     assert "y.pin" in said
     assert "decoys only" in said
 
@@ -84,7 +77,7 @@ def test_parquet_with_the_columns_of_a_pin_file_is_one(punoise, tmp_path):
     pin_table().to_parquet(tmp_path / "psms.parquet")
     write_pin(tmp_path / "psms.pin", pin_lines())
     for kind in ("parquet", "pin"):
-        punoise("run", "--table", tmp_path / f"psms.{kind}", "--out-dir", tmp_path / kind)
+        punoise("matches", tmp_path / f"psms.{kind}", "--out-dir", tmp_path / kind)
     lines = [(tmp_path / kind / "psms.tsv").read_text() for kind in ("parquet", "pin")]
     ids = [[line.split("\t")[0] for line in text.splitlines()] for text in lines]
     assert ids[0] == ids[1]
@@ -95,18 +88,11 @@ def test_a_reversed_score_of_matches_is_said_once(punoise, tmp_path):
     table = pin_table()
     table["bad"] = -table["xcorr"]
     table.to_csv(tmp_path / "t.tsv", sep="\t", index=False)
-    given = ["--table", tmp_path / "t.tsv", "--score-column", "bad", "--out-dir", tmp_path / "o"]
-    said = punoise("run", *given).err
+    given = [tmp_path / "t.tsv", "--score-column", "bad", "--out-dir", tmp_path / "o"]
+    said = punoise("matches", *given).err
     assert said.count("warning:") == 1
     assert "--lower-is-positive" in said
-    assert "warning:" not in punoise("run", *given, "--lower-is-positive").err
-
-
-def test_methods_that_do_not_count_decoys_say_so(punoise, tmp_path):
-    write_pin(tmp_path / "a.pin", pin_lines())
-    given = ["--table", tmp_path / "a.pin", "--method"]
-    assert "decoys-not-counted" in punoise("estimate-prior", *given, "auto").err
-    assert "decoys-not-counted" not in punoise("estimate-prior", *given, "target-decoy").err
+    assert "warning:" not in punoise("matches", *given, "--lower-is-positive").err
 
 
 # The command
@@ -157,13 +143,13 @@ def test_text_tables_of_matches_give_the_results_of_a_pin_file(punoise, tmp_path
     punoise("matches", tmp_path / "a.pin", "--out-dir", tmp_path / "pin")
     table = pin_table()
     table["decoy"] = (table.pop("Label") == -1).astype(int)
-    table.drop(columns=["CalcMass", "Proteins"]).to_csv(tmp_path / "a.tsv", sep="\t", index=False)
-    given = ["--label-column", "decoy", "--id-column", "SpecId", "--group-column", "ScanNr"]
-    given += ["--spectrum-columns", "ScanNr,ExpMass", "--peptide-column", "Peptide"]
-    punoise("matches", tmp_path / "a.tsv", *given, "--out-dir", tmp_path / "tsv")
+    table.drop(columns="CalcMass").to_csv(tmp_path / "a.tsv", sep="\t", index=False)
+    proteins = ("--protein-column", "Proteins")
+    punoise("matches", tmp_path / "a.tsv", *ROLES, *proteins, "--out-dir", tmp_path / "tsv")
     both = [(tmp_path / kind / "psms.tsv").read_text().splitlines() for kind in ("pin", "tsv")]
     first, second = ([line.split("\t")[:5] for line in lines] for lines in both)
     assert first == second
+    assert len((tmp_path / "tsv" / "proteins.tsv").read_text().splitlines()) > 100
 
 
 def test_kept_columns_are_in_all_tables(experiment, punoise, tmp_path):
@@ -176,7 +162,9 @@ def test_kept_columns_are_in_all_tables(experiment, punoise, tmp_path):
         (line,) = (x for x in source.read_text().splitlines() if x.startswith(first.split("\t")[0]))
         column = source.read_text().split("\n", 1)[0].split("\t").index("xcorr")
         assert first.split("\t")[place] == line.split("\t")[column]
-    punoise("matches", *experiment, *given[:1], "peptide", *given[2:], expect=2)
+    header, *lines = pin_lines(30)
+    write_pin(tmp_path / "own.pin", [header.replace("deltaCn", "score"), *lines])
+    punoise("matches", tmp_path / "own.pin", given[0], "score", *given[2:], expect=2)
 
 
 def test_tables_are_sorted_by_score_in_bounded_memory(experiment, punoise, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +14,15 @@ import pytest
 from conftest import call_quietly
 from searches import HEADER, pin_lines
 
-from pu_noise_cli.errors import InputError
+import pu_noise_cli
+from pu_noise_cli.errors import InputError, UsageError
 from pu_noise_cli.proteomics import pin as pin_tables
 from pu_noise_cli.proteomics.matches import Matches, check_decoys, q_values
+from pu_noise_cli.proteomics.training import discriminating_features
 from pu_noise_cli.score.classifiers import CLASSIFIERS, Training, set_apart
-from pu_noise_cli.score.training import discriminating_features
-from pu_noise_cli.tables.reading import open_table
+from pu_noise_cli.tables.reading import open_tables
 
-COLUMNS = ["PSMId", "score", "q-value", "posterior_error_prob", "peptide", "file", "proteinIds"]
+COLUMNS = ["PSMId", "score", "q-value", "posterior_error_prob", "peptide", "file", "run_q-value"]
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def pin(tmp_path) -> str:
 
 
 def read(path: str, columns: list[str], coded: str | None = None) -> dict[str, list[str]]:
-    table = open_table(path)
+    table = open_tables([path])
     rows: dict[str, list[str]] = {column: [] for column in columns}
     for batch in table.batches(columns, coded=coded):
         for column in columns:
@@ -58,7 +60,7 @@ def test_a_pin_file_is_read_in_any_blocks(block, tmp_path, monkeypatch):
     lines = pin_lines(20)
     path = tmp_path / "a.pin.gz"
     path.write_bytes(gzip.compress("\n".join(lines).encode()))  # the last line has no end
-    assert open_table(str(path)).columns == (*HEADER, "Peptide", "Proteins")
+    assert open_tables([str(path)]).columns == (*HEADER, "Peptide", "Proteins")
     found = read(str(path), ["Proteins", "Label", "xcorr"], coded="Label")
     fields = [line.split("\t") for line in lines[2:]]
     assert found["Proteins"] == ["\t".join(f[9:]) for f in fields]
@@ -72,8 +74,7 @@ def test_what_is_wrong_with_a_pin_file_is_said(punoise, tmp_path):
 
     def refused(lines: list[str], code: int = 3) -> str:
         path.write_text("\n".join(lines) + "\n")
-        command = ("run", "--table", path, "--out-dir", tmp_path / "out")
-        return punoise(*command, expect=code).err
+        return punoise("matches", path, "--out-dir", tmp_path / "out", expect=code).err
 
     lines = pin_lines(30)
     odd = [*lines]
@@ -88,112 +89,88 @@ def test_what_is_wrong_with_a_pin_file_is_said(punoise, tmp_path):
     assert "no column ScanNr" in refused(without)
 
 
-def test_pins_are_known_by_name_or_by_option(pin, punoise, tmp_path):
-    (tmp_path / "psms.dat").write_bytes(Path(pin).read_bytes())
-    by_name = punoise("estimate-prior", "--table", pin).prior
-    by_option = punoise(
-        "estimate-prior", "--table", tmp_path / "psms.dat", "--input-format", "pin"
-    ).prior
-    assert by_name == by_option
-    assert (by_name["labeled_are"], by_name["method"]) == ("negatives", "target-decoy")
-    assert by_name["beta"] == 1
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "a.pin").write_bytes(Path(pin).read_bytes())
-    assert punoise("estimate-prior", "--table", tmp_path / "folder").prior == by_name
+@pytest.mark.parametrize("name", ["a.pin", "a.pin.gz"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "--labeled", "{}", "--unlabeled", "{}", "--out-dir", "out"),
+        ("run", "--table", "{}", "--out-dir", "out"),
+        ("calibrate", "--table", "{}", "--out-dir", "out"),
+        ("transform", "--table", "{}", "--label-column", "Label", "--out", "out"),
+        ("estimate-prior", "--table", "{}", "--out", "out"),
+        ("score", "--model", "model.punoise", "--table", "{}", "--out", "out"),
+        ("posterior", "--scores", "{}", "--alpha", "0.2", "--out", "out"),
+    ],
+    ids=" ".join,
+)
+def test_only_matches_takes_a_pin_file(command, name, results, punoise, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(results / "model.punoise", tmp_path)
+    content = "\n".join(pin_lines(30)).encode()
+    Path(name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    assert "matches" in punoise(*(word.format(name) for word in command), expect=2).err
+    assert not Path("out").exists()
 
 
-# A run
+def test_the_interface_takes_no_pin_file(pin):
+    with pytest.raises(UsageError, match="matches"):
+        pu_noise_cli.estimate(table=pin, label_column="Label")
+
+
+# PSMs and peptides
 
 
 @pytest.fixture(scope="session")
 def ran(shared) -> tuple[Path, pd.DataFrame]:
-    """What a run writes of the matches, and its table of them."""
+    """What `matches` writes of a search, and its table of PSMs."""
 
     def fill(folder: Path) -> None:
         (folder / "psms.pin").write_text("\n".join(pin_lines()) + "\n")
-        call_quietly("run", "--table", folder / "psms.pin", "--out-dir", folder / "out")
+        call_quietly("matches", folder / "psms.pin", "--out-dir", folder / "out")
 
     out = shared("psms", fill) / "out"
-    lines = (out / "psms.tsv").read_text().splitlines()
-    psms = pd.DataFrame([line.split("\t", 6) for line in lines[1:]], columns=lines[0].split("\t"))
-    return out, psms.astype(dict.fromkeys(COLUMNS[1:4], float))
+    return out, level(out / "psms.tsv")
 
 
-def test_a_report_of_a_run_on_matches_has_the_warnings_of_the_run(ran, punoise, tmp_path):
-    out, _ = ran
-    files = ["--scores", out / "scores.parquet", "--prior", out / "prior.json"]
-    assert "posterior-mean-off" not in punoise("report", *files, "--out", tmp_path / "r.html").err
+def level(path: Path) -> pd.DataFrame:
+    """A table of matches, whose last column is ragged."""
+    header, *lines = path.read_text().splitlines()
+    names = header.split("\t")
+    table = pd.DataFrame([line.split("\t", len(names) - 1) for line in lines], columns=names)
+    return table.astype(dict.fromkeys(["score", "q-value", "posterior_error_prob"], float))
 
 
-def test_new_matches_have_the_ids_of_the_file(ran, punoise, pin, tmp_path):
-    out, _ = ran
-    scores = tmp_path / "new.tsv"
-    punoise("score", "--model", out / "model.punoise", "--table", pin, "--out", scores)
-    known = pd.read_parquet(out / "scores.parquet").id
-    assert sorted(pd.read_csv(scores, sep="\t").id) == sorted(known)
-
-
-def test_a_lab_types_one_command(ran, punoise, pin, tmp_path):
+def test_psms_are_the_best_matches_of_their_spectra(ran, punoise, pin, tmp_path):
     out, psms = ran
-    posterior = pd.read_parquet(out / "posterior.parquet")
-    prior = json.loads((out / "prior.json").read_text())
-    assert list(psms.columns) == COLUMNS
-    assert len(posterior) == 3000  # no row is lost
-    best = posterior[posterior["q_value"].notna()]
-    assert len(best) == 1500  # one of each spectrum
-    assert set(best["id"].str.extract(r"s(\d+)_")[0].astype(int)) == set(range(1500))
-    assert np.allclose(best["pep"], 1 - best["posterior"], atol=1e-12)
-    targets = best[best["set"] == "unlabeled"].set_index("id")
-    assert list(psms["score"]) == sorted(psms["score"], reverse=True)
-    assert sorted(psms["PSMId"]) == sorted(targets.index)
-    assert np.allclose(psms["q-value"], targets.loc[psms["PSMId"], "q_value"])
-    decoys = (best["set"] == "labeled").sum()
-    assert prior["alpha"] == pytest.approx(1 - decoys / len(targets))
-    assert (prior["n_labeled"], prior["n_unlabeled"]) == (decoys, len(targets))
-    ordered = psms.sort_values("score", ascending=False, kind="stable")
-    assert (np.diff(ordered["q-value"]) >= 0).all()
-    assert ordered["q-value"].nunique() == ordered["score"].nunique()  # no other ties
-    assert (np.diff(ordered["posterior_error_prob"]) >= 0).all()
-    scan = psms["PSMId"].str.extract(r"s(\d+)_")[0].astype(int)
+    decoys = level(out / "decoys.psms.tsv")
+    assert list(psms.columns) == list(decoys.columns) == [*COLUMNS, "proteinIds"]
+    scans = [table["PSMId"].str.extract(r"s(\d+)_")[0].astype(int) for table in (psms, decoys)]
+    assert sorted(pd.concat(scans)) == list(range(1500))  # one of each spectrum
+    assert psms["score"].is_monotonic_decreasing
+    assert psms["q-value"].is_monotonic_increasing
+    assert psms["q-value"].nunique() == psms["score"].nunique()  # no other ties
+    assert psms["posterior_error_prob"].is_monotonic_increasing
+    summary = json.loads((out / "matches.json").read_text())["levels"]["psms"]
+    assert (summary["targets"], summary["decoys"]) == (len(psms), len(decoys))
+    assert summary["pi0"] == pytest.approx(len(decoys) / len(psms))
     accepted = psms["q-value"] <= 0.01
     assert accepted.sum() > 500
-    assert (scan[accepted] % 2 == 0).mean() > 0.97  # the correct ones, not their opposite
+    assert (scans[0][accepted] % 2 == 0).mean() > 0.97  # the correct ones, not their opposite
     assert psms["proteinIds"].str.split("\t").str.len().max() == 3  # as Percolator has them
-    result = punoise("run", "--table", pin, "--out-dir", tmp_path / "again", "--threads", 2)
+    result = punoise("matches", pin, "--out-dir", tmp_path / "again", "--threads", 2)
     assert re.search(rf"psms\s+{accepted.sum()} at", result.err)
-    for name in ("psms.tsv", "peptides.tsv", "posterior.parquet"):
+    for name in ("psms.tsv", "peptides.tsv"):
         assert (tmp_path / "again" / name).read_bytes() == (out / name).read_bytes()
-
-
-@pytest.mark.parametrize("extension", ["tsv", "parquet"])
-def test_the_commands_one_by_one_give_the_numbers_of_a_run(extension, ran, punoise, pin, tmp_path):
-    out, _ = ran
-    scores, prior, posterior = (
-        tmp_path / name for name in (f"s.{extension}", "prior.json", f"p.{extension}")
-    )
-    punoise("transform", "--table", pin, "--out", scores)
-    punoise("estimate-prior", "--scores", scores, "--out", prior)
-    punoise("posterior", "--scores", scores, "--prior", prior, "--out", posterior)
-    chained, whole = (json.loads(file.read_text()) for file in (prior, out / "prior.json"))
-    numbers = [name for name in whole if name.startswith(("alpha", "beta", "n_"))]
-    assert {"alpha", "beta", "alpha_ci", "beta_ci", "n_labeled", "n_unlabeled"} <= {*numbers}
-    assert {name: chained[name] for name in numbers} == {name: whole[name] for name in numbers}
-    assert (chained["method"], chained["labeled_are"]) == ("target-decoy", "negatives")
-    table = pd.read_parquet(posterior) if extension == "parquet" else pd.read_table(posterior)
-    columns = ["score", "posterior", "pep", "q_value"]
-    expected = pd.read_parquet(out / "posterior.parquet")[columns]
-    pd.testing.assert_frame_equal(table[columns], expected, check_exact=True)
 
 
 def test_peptides_have_their_own_q_values(ran):
     out, psms = ran
-    lines = [line.split("\t", 6) for line in (out / "peptides.tsv").read_text().splitlines()]
-    peptides = pd.DataFrame(lines[1:], columns=lines[0]).set_index("peptide")
+    peptides = level(out / "peptides.tsv").set_index("peptide")
     best = psms.sort_values("score").drop_duplicates("peptide", keep="last").set_index("peptide")
     assert sorted(peptides.index) == sorted(best.index)
     assert (peptides["PSMId"] == best.loc[peptides.index, "PSMId"]).all()
     same = best.loc[peptides.index, "q-value"].to_numpy()
-    assert (peptides["q-value"].astype(float).to_numpy() != same).mean() > 0.9
+    assert (peptides["q-value"].to_numpy() != same).mean() > 0.9
 
 
 def test_decoys_without_proteins_of_their_own_are_bad_input(punoise, tmp_path):
@@ -202,89 +179,8 @@ def test_decoys_without_proteins_of_their_own_are_bad_input(punoise, tmp_path):
     path = tmp_path / "psms.pin"
     path.write_text("\n".join([head, default, *("\t".join(row) for row in rows)]) + "\n")
     options = ["--protein-column", "Proteins", "--out-dir", tmp_path / "results"]
-    result = punoise("run", "--table", path, *options, expect=3)
+    result = punoise("matches", path, *options, expect=3)
     assert "proteins" in result.err
-
-
-def test_other_tables_of_matches_give_the_same(ran, punoise, tmp_path):
-    out, _ = ran
-    fields = [line.split("\t", 9) for line in pin_lines()]
-    table = pd.DataFrame(fields[2:], columns=fields[0])
-    table["Label"] = (table["Label"] == "-1").astype(int)
-    table["Proteins"] = table["Proteins"].str.replace("\t", ";")
-    table.drop(columns="CalcMass").to_csv(tmp_path / "t.tsv", sep="\t", index=False)
-    options = ["--table", tmp_path / "t.tsv", "--label-column", "Label", "--id-column", "SpecId"]
-    options += ["--group-column", "ScanNr", "--labeled-are", "negatives"]
-    options += ["--spectrum-columns", "ScanNr,ExpMass", "--peptide-column", "Peptide"]
-    options += ["--protein-column", "Proteins", "--out-dir", tmp_path / "other"]
-    punoise("run", *options)
-    for name in ("psms.tsv", "peptides.tsv"):
-        theirs = (out / name).read_text().splitlines()
-        ours = (tmp_path / "other" / name).read_text().splitlines()
-        assert [line.split("\t")[:5] for line in ours] == [line.split("\t")[:5] for line in theirs]
-    assert len((tmp_path / "other" / "proteins.tsv").read_text().splitlines()) > 100
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--labeled-are", "positives"], "decoys"),
-        (["--shards"], "shards"),
-        (["--by", "Peptide"], "--by"),
-        (["--target-alpha", "0.1"], "--target-alpha"),
-        (["--purity", "0.2"], "--purity"),
-    ],
-)
-def test_what_does_not_go_with_a_pin_file(options, said, pin, punoise, tmp_path):
-    error = punoise("run", "--table", pin, "--out-dir", tmp_path / "out", *options, expect=2).err
-    assert said in error
-
-
-def test_labels_of_a_pin_file_are_not_passed_over(pin, punoise, tmp_path):
-    given = ("run", "--labeled", pin, "--unlabeled", pin, "--out-dir", tmp_path / "out")
-    assert "decoys" in punoise(*given, expect=2).err
-
-
-def test_targets_and_decoys_in_files_of_their_own_compete(pin, punoise, tmp_path):
-    header, *lines = Path(pin).read_text().splitlines(keepends=True)
-    lines = [line for line in lines if not line.startswith("DefaultDirection")]
-    for name, label in (("decoys", "-1"), ("targets", "1")):
-        mine = [line for line in lines if line.split("\t")[1] == label]
-        (tmp_path / f"{name}.pin").write_text("".join([header, *mine]))
-    common = ("--score-column", "xcorr", "--out")
-    given = ["--labeled", tmp_path / "decoys.pin", "--unlabeled", tmp_path / "targets.pin"]
-    given += ["--labeled-are", "negatives"]
-    punoise("estimate-prior", *given, *common, tmp_path / "apart.json")
-    punoise("estimate-prior", "--table", pin, *common, tmp_path / "whole.json")
-    apart, whole = (json.loads((tmp_path / f"{n}.json").read_text()) for n in ("apart", "whole"))
-    assert [apart[k] for k in ("n_labeled", "alpha")] == [whole[k] for k in ("n_labeled", "alpha")]
-    (tmp_path / "more").mkdir()
-    for part in "ab":
-        (tmp_path / "more" / f"{part}.pin").write_text((tmp_path / "decoys.pin").read_text())
-    given[1] = f"{tmp_path}/more/*.pin"
-    said = punoise("estimate-prior", *given, *common, tmp_path / "x.json", expect=2).err
-    assert "scan numbers" in said
-
-
-def test_matches_have_no_groups_in_a_prior_either(pin, punoise, tmp_path):
-    by = ("--by", "Peptide", "--groups-out", tmp_path / "groups.tsv")
-    assert "--by" in punoise("estimate-prior", "--table", pin, *by, expect=2).err
-
-
-def test_what_does_not_go_without_matches(punoise, tables, tmp_path, scores):
-    out = ["--out-dir", tmp_path / "out"]
-    assert (
-        "--labeled-are negatives"
-        in punoise("run", *tables, *out, "--spectrum-columns", "a", expect=2).err
-    )
-    assert (
-        "--spectrum-columns" in punoise("run", *tables, *out, "--peptide-column", "a", expect=2).err
-    )
-    counting = ("--method", "target-decoy")
-    assert "spectrum" in punoise("run", *tables, *out, *counting, expect=2).err
-    for unused in ("--spectrum-columns", "--labeled-value"):
-        given = ("--scores", scores, unused, "a")
-        assert unused in punoise("estimate-prior", *given, expect=2).err
 
 
 # Competition and q-values
@@ -371,18 +267,3 @@ def test_the_second_round_learns_from_what_the_first_set_apart():
     # rows that it did not learn from score as labeled ones do
     assert abs((wrong > np.median(fits["semi-supervised"].scores[:1500])).mean() - 0.5) < 0.05
     assert (right[:, None] < wrong).mean() > 0.97
-
-
-def test_bounds_of_matches_enclose_the_posteriors_of_run(punoise, pin, tmp_path):
-    out = tmp_path / "out"
-    punoise("run", "--table", pin, "--score-column", "xcorr", "--out-dir", out)
-    source = ("--scores", out / "scores.parquet", "--prior", out / "prior.json")
-    punoise("posterior", *source, "--bounds", "--out", tmp_path / "p.parquet")
-    found = pd.read_parquet(tmp_path / "p.parquet")
-    pd.testing.assert_series_equal(
-        found["posterior"], pd.read_parquet(out / "posterior.parquet")["posterior"]
-    )
-    known = found[found["posterior"].notna()]
-    assert (known["posterior_low"] <= known["posterior"]).all()
-    assert (known["posterior"] <= known["posterior_high"]).all()
-    assert (known["posterior_high"] - known["posterior_low"]).max() > 0.01
