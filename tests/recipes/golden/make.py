@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parent
 TABLES = "--labeled labeled.csv --unlabeled unlabeled.csv --keep-columns gene"
 RUN = "--scores run/scores.parquet --prior run/prior.json"
 WRITERS = (
-    f"run {TABLES} --classifier logistic --evidence acmg --out-dir run",
+    f"calibrate {TABLES} --classifier logistic --out-dir run",
     f"posterior {RUN} --by gene --groups-out groups.parquet --out by_gene.parquet",
     "sketch --scores run/scores.parquet --out all.sketch",
     f"audit {RUN} --rows 30 --out audit.tsv",
@@ -53,7 +53,7 @@ READERS = {
     "verdicts.json": f"estimate-prior {SCORES} --verdicts audit.tsv --out {{}}",
     "thresholds.tsv": f"{GRADE} --thresholds thresholds.tsv --out {{}}",
     "thresholds_json.tsv": f"{GRADE} --thresholds thresholds.json --out {{}}",
-    "matches.tsv": "score --model matches.model.punoise --table search.pin --out {}",
+    "psms.tsv": "matches --model matches.model.punoise search.pin --out-dir {}",
 }
 
 
@@ -64,10 +64,9 @@ def punoise(command: str, folder: Path) -> None:
         raise RuntimeError(f"{command}: {done.stderr}")
 
 
-def read(folder: Path, name: str, out: Path) -> Path:
-    """What this version answers about the files of a folder."""
-    punoise(READERS[name].format(out / name), folder)
-    return out / name
+def answer(out: Path) -> Path:
+    """The file that a reader wrote; of a directory, the one of the same name."""
+    return out / out.name if out.is_dir() else out
 
 
 def add_genes(path: Path, out: Path) -> None:
@@ -116,8 +115,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         write_corpus(target, Path(scratch))
     (target / "answers").mkdir()
-    for name in READERS:
-        read(target, name, target / "answers")
+    for name, command in READERS.items():
+        with tempfile.TemporaryDirectory() as scratch:
+            out = Path(scratch, name)
+            punoise(command.format(out), target)
+            shutil.copy(answer(out), target / "answers")
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     print(f"{target}: {size / 1000:.0f} kB")
 
