@@ -354,16 +354,6 @@ def test_labels_that_are_all_verified_give_beta_exactly(positive, beta, drawn, p
     assert (found["beta"], found["beta_ci"]) == (beta, [beta, beta])
 
 
-def test_the_order_of_verdicts_changes_nothing(drawn, punoise, scores, tmp_path):
-    path, audit = drawn("--labeled-rows", 30)
-    audit.sample(frac=1, random_state=3).to_csv(tmp_path / "other.tsv", sep="\t", index=False)
-    found, other = (
-        punoise("estimate-prior", "--scores", scores, "--verdicts", file).prior
-        for file in (path, tmp_path / "other.tsv")
-    )
-    assert found == other
-
-
 def test_audits_go_on_until_no_row_is_left(drawn, punoise, scores, prior, tmp_path):
     first, one = drawn(rows=290)
     second, two = drawn("--verdicts", first, name="second.tsv", rows=100)

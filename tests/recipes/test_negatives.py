@@ -15,7 +15,6 @@ import pytest
 from conftest import validated
 from scipy.stats import norm
 
-import pu_noise_cli
 from pu_noise_cli.errors import UsageError
 from pu_noise_cli.posterior.calibration import calibrate
 from pu_noise_cli.prior.base import ESTIMATORS, Settings, Shares
@@ -341,19 +340,6 @@ def test_few_negatives_are_an_error(punoise, files, tmp_path):
     tables = (*files["labeled"], *files["unlabeled"], "--negatives", tmp_path / "few.csv")
     err = punoise("estimate-prior", *tables, "--id-column", "id", expect=3).err
     assert "few.csv: only 5 negative rows" in err
-
-
-def test_data_frames_of_three_sets_give_the_numbers_of_run(punoise, files, tmp_path):
-    tables = [option for pair in files.values() for option in pair]
-    punoise("run", *tables, "--drop-columns", "id", "--out-dir", tmp_path / "out", "-q")
-    labeled, unlabeled, negatives = (
-        pd.read_csv(tmp_path / f"{name}.csv").drop(columns="id") for name in files
-    )
-    found = pu_noise_cli.estimate(labeled, unlabeled, negatives=negatives)
-    assert found.prior == json.loads((tmp_path / "out" / "prior.json").read_text())
-    table = pq.read_table(tmp_path / "out" / "posterior.parquet").to_pandas()
-    ours = table.loc[table["set"] == "negative", "posterior"].to_numpy()
-    assert np.array_equal(found.negatives["posterior"], ours)
 
 
 # ---- Labeled negatives
