@@ -1,4 +1,4 @@
-"""A model that was saved scores new rows as the result it was saved from, whatever was asked for."""
+"""A saved model scores new rows as the result it was saved from, whatever was asked for."""
 
 from __future__ import annotations
 

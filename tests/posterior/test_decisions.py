@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from pu_noise_cli.posterior.performance import performance
 from sklearn.metrics import roc_auc_score
 
 from pu_noise_cli.posterior.calibration import bounds, calibrate, replicates, shift_prior
-from pu_noise_cli.posterior.performance import performance
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
 
