@@ -15,21 +15,18 @@ punoise.apply(variants, "pejaver2022:REVEL", "REVEL")   # levels of evidence, an
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from html import escape
-from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
 from . import pipeline
@@ -42,17 +39,17 @@ from .options import check_together, check_values, definitions, passed
 from .pipeline import Inputs, Posteriors, ScoredRows
 from .posterior.candidates import FirstRows
 from .prior.document import Prior, percent
-from .recipes.run import RunResult, RunSettings, run, write_results
+from .recipes.run import RunSettings, answer_rows, interpret_rows, open_inputs
 from .report.page import PRINT, Page
+from .result import Result, Tables
 from .scale.engine import Engine
 from .score.contributions import as_batch
-from .score.scores import open_scores
 from .tables.files import read_bytes
 from .tables.frames import SCORE, Form, to_arrow
 from .tables.reading import Table, open_table, table_in_memory
-from .tables.results import check_complete, new_results
+from .tables.results import check_complete
 from .tables.rows import LABELED, NEGATIVE, Rows
-from .tables.writing import write_text
+from .tables.writing import MemoryTable, write_text
 from .variants.apply import GroupRanges, LevelRanges, WriteEvidence
 
 Frame: TypeAlias = Any  # a data frame of the caller's library
@@ -234,8 +231,8 @@ class Estimated(Model):
     """
 
     settings: RunSettings
-    run: RunResult  # without its files and rows
-    scores: bytes  # the file SCORES
+    result: Result
+    scores: MemoryTable  # SCORES
     tables: Mapping[str, pa.Table]  # POSTERIOR by set, and further outputs by name
     sources: Mapping[str, tuple[Form, IntArray]]  # by set: the caller's table, and its rows
     audits: tuple[pa.Table, ...] = ()  # with verdicts that are heeded
@@ -244,7 +241,7 @@ class Estimated(Model):
     @property
     def posteriors(self) -> Posteriors:
         """What each score says of its row."""
-        return self.run.posteriors
+        return self.result.posteriors
 
     # ---- Rows
 
@@ -274,11 +271,11 @@ class Estimated(Model):
 
     def candidates(self, n: int = 20) -> Frame:
         """The unlabeled rows that are most likely positive, at most 10,000."""
-        return self._listed(self.run.listed.candidates, n)
+        return self._listed(self.result.listed.candidates, n)
 
     def labels_to_check(self, n: int = 20) -> Frame:
         """The labeled rows whose labels are least likely right, at most 10,000."""
-        return self._listed(self.run.listed.labels, n)
+        return self._listed(self.result.listed.labels, n)
 
     def _listed(self, first: FirstRows, n: int) -> Frame:
         table = first.table if self.settings.inputs.id_column else first.table.drop_columns("id")
@@ -298,7 +295,7 @@ class Estimated(Model):
 
     def columns(self) -> Frame:
         """What each column contributes to a learned score; without rows if none was learned."""
-        trained = self.run.scored.trained
+        trained = self.result.scored.trained
         batch = as_batch(() if trained is None else trained.contributions)
         return self._form.native(pa.Table.from_batches([batch]))
 
@@ -336,7 +333,8 @@ class Estimated(Model):
         """
         if rows < 0 or labeled_rows < 0 or rows + labeled_rows == 0:
             raise UsageError(f"rows={rows}, labeled_rows={labeled_rows}: give one above 0")
-        with _as_in_python(), self._opened_scores() as scored:
+        with _as_in_python():
+            scored = self._read_again()
             assert scored.rows is not None
             calibration = pipeline.calibrate_scores(scored, self.unverified or self.document)
             sketch, by_set = calibration.sketch, designs(calibration, top)
@@ -345,7 +343,7 @@ class Estimated(Model):
             drawn = draw_rows(scored.rows, sketch, by_set, wanted, taken, earlier, seed)
             places = np.asarray(drawn["row"]) - 1
             kept = [c for c in self.settings.inputs.keep_columns if c not in drawn.column_names]
-            beside = pq.read_table(io.BytesIO(self.scores), columns=kept).take(places)
+            beside = self.scores.table.select(kept).take(places)
             for column in kept:
                 drawn = drawn.append_column(column, beside[column])
             return self._named(drawn, places)
@@ -358,46 +356,38 @@ class Estimated(Model):
         """
         settings, engine = self.settings, Engine(self.settings.scoring.threads)
         audits = (*self.audits, to_arrow("audit", audit)[0])
-        with _as_in_python(), self._opened_scores() as scored:
+        with _as_in_python():
+            scored, posterior = self._read_again(), MemoryTable()
             prior = pipeline.estimate(scored, settings.prior, engine, _opened_audits(audits))
-            scored = replace(scored, trained=self.run.scored.trained)
-            with tempfile.TemporaryDirectory() as folder, new_results(folder) as results:
-                source = self.run.provenance
-                run = write_results(settings, scored, prior, source, engine, results)
-                tables = _read_tables(str(results.folder), settings.inputs, self.tables)
+            source = self.result.provenance
+            assert source is not None
+            result = interpret_rows(settings.wanted, scored, prior, source, engine, posterior)
+        result = replace(result, scored=self.result.scored, contributions=self.result.contributions)
         return replace(
             self,
-            answer=pipeline.answer(self.run.scored, prior, run.posteriors),
-            run=replace(run, scored=self.run.scored),
-            tables=tables,
+            answer=result.answer,
+            result=result,
+            tables=_tables(posterior, settings.inputs, self.tables),
             audits=audits,
             unverified=self.unverified or self.document,
         )
 
-    @contextmanager
-    def _opened_scores(self) -> Iterator[ScoredRows]:
-        """The scored rows, read from a copy of SCORES."""
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, "scores.parquet")
-            file.write_bytes(self.scores)
-            rows = open_scores(str(file))
-            shards = tuple(replace(shard, name="scores") for shard in rows.tables[0].shards)
-            rows = replace(rows, tables=(replace(rows.tables[0], name="scores", shards=shards),))
-            yield replace(
-                self.run.scored, rows=rows, scores=rows, trained=None, widening=self.answer.widening
-            )
+    def _read_again(self) -> ScoredRows:
+        """The scored rows, read from SCORES."""
+        scored = self.result.scored
+        return replace(scored, rows=scored.scores, trained=None, widening=self.answer.widening)
 
     # ---- To look at
 
     @property
     def warnings(self) -> tuple[Notice, ...]:
         """Warnings, each with a code and a message."""
-        return self.run.notices
+        return self.result.notices
 
-    @property
+    @cached_property
     def page(self) -> Page:
         """The report: its charts and texts."""
-        return self.run.page
+        return self.result.page()
 
     @property
     def plot(self) -> Plots:
@@ -681,7 +671,7 @@ def estimate(
     True
     """
     values = dict(locals())
-    with _as_in_python(), tempfile.TemporaryDirectory(prefix="punoise-") as folder:
+    with _as_in_python():
         known = option_definitions()
         options = passed(known, values)
         check_values(known, options, pipeline.registered)
@@ -693,22 +683,23 @@ def estimate(
             prior=_pick(pipeline.PriorSettings, options),
             wanted=_pick(pipeline.Wanted, options),
         )
-        found = run(settings, Engine(threads), folder)
-        assert found.scored.rows is not None
-        sources = _sources(forms, found.scored.rows)
+        rows, scores, posterior = open_inputs(settings), MemoryTable(), MemoryTable()
+        result = answer_rows(settings, rows, Engine(threads), Tables(scores, posterior))
+        sources = _sources(forms, rows)
         typed = {
             name: table.take(places)
             for name, (_, places) in sources.items()
             if (table := arrow.get(ONE_TABLE, arrow.get(name))) is not None
         }
-        # everything that later calls need, in memory
+        # what later calls need; the caller's tables are not kept
         bare = replace(settings.inputs, labeled=None, unlabeled=None, negatives=None, table=None)
+        result = replace(result, scored=replace(result.scored, rows=None, scorer=None))
         return Estimated(
-            answer=pipeline.answer(found.scored, found.prior, found.posteriors),
+            answer=result.answer,
             settings=replace(settings, inputs=bare),
-            run=replace(found, scored=replace(found.scored, rows=None, scores=None, scorer=None)),
-            scores=Path(folder, "scores.parquet").read_bytes(),
-            tables=_read_tables(folder, settings.inputs, typed),
+            result=result,
+            scores=scores,
+            tables=_tables(posterior, settings.inputs, typed),
             sources=sources,
         )
 
@@ -780,15 +771,17 @@ def _sources(forms: Mapping[str, Form], rows: Rows) -> dict[str, tuple[Form, Int
     return {ALL: (form, place), **chosen}
 
 
-def _read_tables(folder: str, inputs: Inputs, typed: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """POSTERIOR by set, and further outputs by name.
+def _tables(
+    written: MemoryTable, inputs: Inputs, typed: Mapping[str, pa.Table]
+) -> dict[str, pa.Table]:
+    """POSTERIOR by set.
 
     Parameters
     ----------
     typed
         Tables with the columns that are kept, as the caller has them.
     """
-    posterior = pq.read_table(os.path.join(folder, "posterior.parquet"))
+    posterior = written.table
     if not inputs.id_column:
         posterior = posterior.drop_columns("id")
     named = dict.fromkeys((*inputs.keep_columns, inputs.by))

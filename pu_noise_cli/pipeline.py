@@ -68,6 +68,7 @@ from .tables.reading import Table, open_table
 from .tables.results import InputFile, Provenance
 from .tables.rows import IGNORED, LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
 from .tables.spool import copy_text, is_text
+from .tables.writing import MemoryTable
 
 DEFAULT_METHOD = "auto"
 
@@ -238,7 +239,7 @@ def score_rows(
     rows: Rows,
     trained: Trained,
     engine: Engine,
-    out: str | None = None,
+    out: str | MemoryTable | None = None,
 ) -> ScoredRows:
     """Score the rows honestly, and write SCORES if wanted."""
     rows = replace(rows, overlap=trained.scorer.overlap)
@@ -543,7 +544,7 @@ def estimate_groups(
 
 
 def write_posteriors(
-    posteriors: Posteriors, scored: ScoredRows, engine: Engine, out: str
+    posteriors: Posteriors, scored: ScoredRows, engine: Engine, out: str | MemoryTable
 ) -> PosteriorRows:
     """Write POSTERIOR."""
     return engine.write(posteriors.step, _scores_of(scored), "posterior", out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import EstimationError, InputError
@@ -12,7 +13,8 @@ from .process import Console
 Settings = TypeVar("Settings", bound="RunSettings")
 
 if TYPE_CHECKING:
-    from ..recipes.run import RunResult, RunSettings
+    from ..recipes.run import RunSettings, WrittenRun
+    from ..result import Result
 
 
 @command("run")
@@ -34,15 +36,15 @@ def run(options: Options, console: Console) -> None:
     settings = pick_settings(recipe.RunSettings, options)
     try:
         with options.engine(console) as engine:
-            result = recipe.run(settings, engine, options.out_dir)
+            written = recipe.run(settings, engine, options.out_dir)
     except (InputError, EstimationError) as error:
         if options.on_failure != "write":
             raise
         console.say(f"punoise: warning: no estimate: {error}")
         console.check_strict(recipe.write_failure(settings, error, options.out_dir).notices)
         return
-    print_run(result, options.out_dir, console)
-    console.check_strict(result.notices)
+    print_run(written, options.out_dir, console)
+    console.check_strict(written.result.notices)
 
 
 def pick_settings(kind: type[Settings], options: Options) -> Settings:
@@ -61,31 +63,32 @@ def pick_settings(kind: type[Settings], options: Options) -> Settings:
     )
 
 
-def print_run(result: RunResult, out_dir: str, console: Console) -> None:
+def print_run(written: WrittenRun, out_dir: str, console: Console) -> None:
     """The results in a few lines."""
-    print_answer(result, out_dir, console)
+    result = written.result
+    print_answer(result, written.files, out_dir, console)
     if result.groups is not None:
         console.print_groups(result.groups)
-    print_files(result, out_dir, console)
+    print_files(result, written.files, out_dir, console)
 
 
-def print_answer(result: RunResult, out_dir: str, console: Console) -> None:
+def print_answer(result: Result, files: Sequence[str], out_dir: str, console: Console) -> None:
     """The score, alpha and beta, and how many rows are likely positive."""
     sketch, posteriors, prior = result.scored.sketch, result.posteriors, result.prior
     console.print_score(result.scored)
     console.print_prior(prior, sketch)
-    scores = next(name for name in result.files if name.startswith("scores"))
-    files = (os.path.join(out_dir, name) for name in (scores, "prior.json"))
-    console.print_next(prior, posteriors.calibration, *files)
+    scores = next(name for name in files if name.startswith("scores"))
+    named = (os.path.join(out_dir, name) for name in (scores, "prior.json"))
+    console.print_next(prior, posteriors.calibration, *named)
     if sketch.n_unlabeled and result.groups is None:  # groups have posteriors of their own
         likely = sketch.unlabeled[posteriors.by_cell["posterior"] >= 0.5].sum()
         console.say(f"calls  {likely:,} unlabeled rows have a posterior of at least 0.5")
 
 
-def print_files(result: RunResult, out_dir: str, console: Console) -> None:
+def print_files(result: Result, files: Sequence[str], out_dir: str, console: Console) -> None:
     """The files that were written, and what was noticed."""
-    others = [name for name in result.files if name != "report.html"]
-    if len(others) < len(result.files):
+    others = [name for name in files if name != "report.html"]
+    if len(others) < len(files):
         console.say(f"report {os.path.join(out_dir, 'report.html')}")
     console.say(f"files  {', '.join(others)} in {out_dir}")
     console.warn(result.posteriors.notices)

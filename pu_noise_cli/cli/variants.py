@@ -45,14 +45,14 @@ def calibrate(options: Options, console: Console) -> None:
     settings = replace(settings, execution={"command": "calibrate", **settings.execution})
     with options.engine(console) as engine:
         calibrated = recipe.calibrate(settings, engine, options.out_dir)
-    result = calibrated.run
+    result = calibrated.result
     if options.figures is not None:
-        write_figures(result.page.drawn, options.figures)
-    print_answer(result, options.out_dir, console)
+        write_figures(result.page().drawn, options.figures)
+    print_answer(result, calibrated.files, options.out_dir, console)
     print_thresholds(calibrated.thresholds, console)
     if calibrated.group_thresholds is not None:
         print_group_thresholds(calibrated.group_thresholds, console)
-    print_files(result, options.out_dir, console)
+    print_files(result, calibrated.files, options.out_dir, console)
     console.check_strict(result.notices)
 
 

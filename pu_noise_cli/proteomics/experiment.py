@@ -97,7 +97,7 @@ class WriteRuns:
     grouping: Grouping | None = None
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> tuple[Run, ...]:
-        assert job.out is not None
+        assert isinstance(job.out, str)
         rows = job.part
         if isinstance(self.scorer, HonestScorer):
             scored = self.scorer.score_all(rows, threads)

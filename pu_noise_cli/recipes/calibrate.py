@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..pipeline import (
+    Posteriors,
     ScoredRows,
+    Wanted,
     bound,
     by_group,
     calibrate_scores,
     interpret,
+    provenance,
+    write_posteriors,
 )
 from ..prior.document import Prior
+from ..result import Result
 from ..scale.engine import Engine
 from ..tables.results import GROUP_THRESHOLDS, THRESHOLDS, Provenance, new_results
 from ..variants.groups import GroupThresholds
@@ -20,15 +25,16 @@ from ..variants.report import thresholds_section
 from ..variants.rules import Grading
 from ..variants.thresholds import Control, GatherControls, Publication, Thresholds
 from .run import (
-    RunResult,
     RunSettings,
     check_shards,
-    conclude,
+    commit,
+    contributions_of,
     estimate_alpha,
     input_files,
     learn_and_score,
     open_inputs,
-    write_groups,
+    tables_in,
+    write_documents,
 )
 
 
@@ -43,43 +49,56 @@ class CalibrateSettings(RunSettings):
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """What a calibration found and wrote."""
+    """The thresholds of a score, and what they were found with."""
 
-    run: RunResult
+    result: Result
     thresholds: Thresholds
-    group_thresholds: GroupThresholds | None = None
+    group_thresholds: GroupThresholds | None
+    files: Sequence[str] = ()
 
 
 def calibrate(settings: CalibrateSettings, engine: Engine, out_dir: str) -> Calibrated:
     """Take the steps of `run`, and find the scores at which each level of evidence begins."""
     rows = open_inputs(settings)
-    wanted = settings.wanted
-    grading = Grading.read(settings.evidence, wanted.target_alpha)
+    grading = Grading.read(settings.evidence, settings.wanted.target_alpha)
     with new_results(out_dir, input_files(settings)) as results:
         check_shards(settings, rows, out_dir)
-        scored, source = learn_and_score(settings, rows, engine, results)
-        prior = estimate_alpha(settings, scored, engine, results)
-        calibration = calibrate_scores(scored, prior)
-        bounds = bound(calibration, scored, engine, wanted.seed, of_groups=True)
-        thresholds = Thresholds.from_calibration(calibration, bounds, grading, scored.negated)
-        posteriors = interpret(calibration, wanted, thresholds.bounds)
-        posteriors = posteriors.with_column("evidence", thresholds.evidence(), thresholds.notices)
-        groups = None
-        if wanted.by is not None:
-            posteriors = by_group(posteriors, scored, wanted, engine)
-            assert posteriors.by_group is not None
-            groups = GroupThresholds.from_posteriors(posteriors.by_group, thresholds)
-            posteriors = posteriors.with_column("evidence", groups.evidence())
-            write_groups(settings, posteriors, results, groups.columns)
-            groups.write(results.path(GROUP_THRESHOLDS))
-        controls = _controls(scored, engine)
-        about = _publication(settings, prior, source, controls)
+        tables = tables_in(results, settings)
+        scored = learn_and_score(settings, rows, engine, tables)
+        prior = estimate_alpha(settings, scored, engine)
+        source = provenance(rows, scored.trained, settings.options, settings.execution)
+        posteriors, thresholds, groups = grade_scores(
+            settings.wanted, grading, scored, prior, engine
+        )
+        listed = write_posteriors(posteriors, scored, engine, tables.posterior).listed
+        section = thresholds_section(thresholds, source.score_column, groups is not None)
+        result = Result(
+            scored, prior, posteriors, listed, source, contributions_of(scored), [section]
+        )
+        about = _publication(settings, prior, source, _controls(scored, engine))
         for name in THRESHOLDS:
             thresholds.write(results.path(name), about)
-        section = thresholds_section(thresholds, source.score_column, groups is not None)
-        result = conclude(settings, scored, prior, posteriors, source, engine, results, [section])
-        result = replace(result, files=results.commit(source))
-        return Calibrated(result, thresholds, groups)
+        if groups is not None:
+            groups.write(results.path(GROUP_THRESHOLDS))
+        write_documents(result, settings, results, None if groups is None else groups.columns)
+        return Calibrated(result, thresholds, groups, commit(results, result, engine))
+
+
+def grade_scores(
+    wanted: Wanted, grading: Grading, scored: ScoredRows, prior: Prior, engine: Engine
+) -> tuple[Posteriors, Thresholds, GroupThresholds | None]:
+    """What each score says of its row, with its level of evidence; bounds are those of levels."""
+    calibration = calibrate_scores(scored, prior)
+    bounds = bound(calibration, scored, engine, wanted.seed, of_groups=True)
+    thresholds = Thresholds.from_calibration(calibration, bounds, grading, scored.negated)
+    posteriors = interpret(calibration, wanted, thresholds.bounds)
+    posteriors = posteriors.with_column("evidence", thresholds.evidence(), thresholds.notices)
+    if wanted.by is None:
+        return posteriors, thresholds, None
+    posteriors = by_group(posteriors, scored, wanted, engine)
+    assert posteriors.by_group is not None
+    groups = GroupThresholds.from_posteriors(posteriors.by_group, thresholds)
+    return posteriors.with_column("evidence", groups.evidence()), thresholds, groups
 
 
 def _controls(scored: ScoredRows, engine: Engine) -> list[Control]:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..answer import write_answer
-from ..audit.design import audit_command
 from ..errors import EstimationError, PunoiseError
-from ..notices import Notice
+from ..numerics import FloatArray
 from ..pipeline import (
     Inputs,
     Posteriors,
@@ -18,7 +17,6 @@ from ..pipeline import (
     ScoredRows,
     ScoreSettings,
     Wanted,
-    answer,
     bound,
     by_group,
     calibrate_scores,
@@ -29,21 +27,18 @@ from ..pipeline import (
     interpret,
     open_rows,
     provenance,
-    sample_report,
     score_rows,
     train,
     write_posteriors,
 )
-from ..posterior.candidates import ListedRows
-from ..posterior.groups import Groups
 from ..prior.document import Prior
-from ..report.page import Page, Section
+from ..result import Result, Tables
 from ..scale.engine import Engine, check_sharded_target
-from ..score.contributions import write_columns
+from ..score.contributions import Contribution, write_columns
 from ..score.scores import open_scores
 from ..tables.results import SHARDED, NewResults, Provenance, new_results
 from ..tables.rows import Rows
-from ..tables.writing import write_json, write_text
+from ..tables.writing import MemoryTable, write_json, write_text
 
 
 @dataclass(frozen=True)
@@ -64,57 +59,56 @@ class RunSettings:
         return f"{name}/" if self.sharded else f"{name}.{self.table_format}"
 
 
-@dataclass(frozen=True, eq=False)
-class RunResult:
-    """What a run found and wrote."""
+@dataclass(frozen=True)
+class WrittenRun:
+    """A result, and the files that hold it."""
 
-    scored: ScoredRows
-    prior: Prior
-    posteriors: Posteriors
-    listed: ListedRows
-    page: Page  # the report
-    provenance: Provenance
-    files: Sequence[str] = ()
-
-    @property
-    def notices(self) -> tuple[Notice, ...]:
-        return (*self.prior.notices, *self.posteriors.notices)
-
-    @property
-    def groups(self) -> Groups | None:
-        """Alpha by group."""
-        by_group = self.posteriors.by_group
-        return None if by_group is None else by_group.groups
+    result: Result
+    files: Sequence[str]
 
 
-def run(settings: RunSettings, engine: Engine, out_dir: str) -> RunResult:
+def run(settings: RunSettings, engine: Engine, out_dir: str) -> WrittenRun:
     """Take all steps from tables to a report; files in `out_dir` change once all have succeeded."""
     rows = open_inputs(settings)
     with new_results(out_dir, input_files(settings)) as results:
         check_shards(settings, rows, out_dir)
-        scored, source = learn_and_score(settings, rows, engine, results)
-        prior = estimate_alpha(settings, scored, engine, results)
-        result = write_results(settings, scored, prior, source, engine, results)
-        return replace(result, files=results.commit(source))
+        result = answer_rows(settings, rows, engine, tables_in(results, settings))
+        write_documents(result, settings, results)
+        return WrittenRun(result, commit(results, result, engine))
 
 
-def write_results(
-    settings: RunSettings,
+def answer_rows(settings: RunSettings, rows: Rows, engine: Engine, tables: Tables) -> Result:
+    """Score the rows, estimate alpha and beta, and write what each score says of its row."""
+    scored = learn_and_score(settings, rows, engine, tables)
+    prior = estimate_alpha(settings, scored, engine)
+    source = provenance(rows, scored.trained, settings.options, settings.execution)
+    return interpret_rows(settings.wanted, scored, prior, source, engine, tables.posterior)
+
+
+def interpret_rows(
+    wanted: Wanted,
     scored: ScoredRows,
     prior: Prior,
     source: Provenance,
     engine: Engine,
-    results: NewResults,
-) -> RunResult:
-    """Write what follows from alpha and beta."""
-    wanted = settings.wanted
+    out: str | MemoryTable,
+) -> Result:
+    """Write what each score says of its row, given alpha and beta."""
+    posteriors = interpret_scores(wanted, scored, prior, engine)
+    written = write_posteriors(posteriors, scored, engine, out)
+    return Result(scored, prior, posteriors, written.listed, source, contributions_of(scored))
+
+
+def interpret_scores(
+    wanted: Wanted, scored: ScoredRows, prior: Prior, engine: Engine
+) -> Posteriors:
+    """What each score says of its row, and of a row of each group."""
     calibration = calibrate_scores(scored, prior)
     bounds = bound(calibration, scored, engine, wanted.seed, of_groups=not scored.learned)
     posteriors = interpret(calibration, wanted, bounds)
     if wanted.by is not None:
         posteriors = by_group(posteriors, scored, wanted, engine)
-        write_groups(settings, posteriors, results)
-    return conclude(settings, scored, prior, posteriors, source, engine, results)
+    return posteriors
 
 
 # ---- Parts that other recipes share
@@ -141,69 +135,55 @@ def check_shards(settings: RunSettings, rows: Rows, out_dir: str) -> None:
         check_sharded_target(os.path.join(out_dir, name, ""), rows, in_results=True)
 
 
+def tables_in(results: NewResults, settings: RunSettings) -> Tables:
+    """The tables of rows among new results."""
+    return Tables(*(results.path(settings.table(name)) for name in SHARDED))
+
+
 def learn_and_score(
-    settings: RunSettings, rows: Rows, engine: Engine, results: NewResults
-) -> tuple[ScoredRows, Provenance]:
-    """Learn a score unless a column is one, and write SCORES and columns.tsv."""
-    out = results.path(settings.table("scores"))
+    settings: RunSettings, rows: Rows, engine: Engine, tables: Tables
+) -> ScoredRows:
+    """Learn a score unless a column is one, and write SCORES."""
     trained = train(rows, settings.scoring, engine, keep_digests=True)
-    scored = replace(score_rows(rows, trained, engine, out), scores=open_scores(out))
-    if trained.learned:
-        write_columns(trained.contributions, str(results.folder))
-    return scored, provenance(rows, trained, settings.options, settings.execution)
+    scored = score_rows(rows, trained, engine, tables.scores)
+    return replace(scored, scores=open_scores(tables.scores))
 
 
-def estimate_alpha(
-    settings: RunSettings, scored: ScoredRows, engine: Engine, results: NewResults
-) -> Prior:
-    """Estimate alpha and beta, and write PRIOR.json; an error if there is no estimate."""
+def estimate_alpha(settings: RunSettings, scored: ScoredRows, engine: Engine) -> Prior:
+    """Alpha and beta; an error if there is no estimate."""
     prior = estimate(scored, settings.prior, engine)
     if prior.alpha is None:
         raise EstimationError(prior.reason)
-    write_json(results.path("prior.json"), prior.to_json())
     return prior
 
 
-def write_groups(
+def contributions_of(scored: ScoredRows) -> Sequence[Contribution]:
+    """What columns contribute to a score that was just learned."""
+    return () if scored.trained is None else scored.trained.contributions
+
+
+def write_documents(
+    result: Result,
     settings: RunSettings,
-    posteriors: Posteriors,
     results: NewResults,
-    further: Mapping[str, Any] | None = None,
+    of_groups: Mapping[str, FloatArray] | None = None,
 ) -> None:
-    """Write GROUPS, with further columns."""
-    assert posteriors.by_group is not None
-    out = results.path(f"groups.{settings.table_format}")
-    posteriors.by_group.groups.write(out, further)
+    """Write a result but for its tables of rows; GROUPS may have further columns."""
+    write_json(results.path("prior.json"), result.prior.to_json())
+    if result.scored.learned:
+        write_columns(result.contributions, str(results.folder))
+    if result.groups is not None:
+        result.groups.write(results.path(f"groups.{settings.table_format}"), of_groups)
+    result.listed.write(str(results.folder))
+    write_text(results.path("report.html"), result.page(settings.table("scores")).html())
+    write_answer(result.answer, results.path("model.punoise"))
 
 
-def conclude(
-    settings: RunSettings,
-    scored: ScoredRows,
-    prior: Prior,
-    posteriors: Posteriors,
-    source: Provenance,
-    engine: Engine,
-    results: NewResults,
-    sections: Sequence[Section] = (),
-) -> RunResult:
-    """Write POSTERIOR, the lists, the report and the model."""
-    out = results.path(settings.table("posterior"))
-    written = write_posteriors(posteriors, scored, engine, out)
-    written.listed.write(str(results.folder))
-    trained = scored.trained
-    page = sample_report(
-        prior,
-        posteriors,
-        written.listed,
-        source,
-        () if trained is None else trained.contributions,
-        sections=sections,
-        command=audit_command(settings.table("scores"), "prior.json"),
-    )
-    write_text(results.path("report.html"), page.html())
-    write_answer(answer(scored, prior, posteriors), results.path("model.punoise"))
-    source.execution["seconds"] = engine.seconds
-    return RunResult(scored, prior, posteriors, written.listed, page, source)
+def commit(results: NewResults, result: Result, engine: Engine) -> Sequence[str]:
+    """Give the files of a result their names."""
+    assert result.provenance is not None
+    result.provenance.execution["seconds"] = engine.seconds
+    return results.commit(result.provenance)
 
 
 def write_failure(settings: RunSettings, error: PunoiseError, out_dir: str) -> Prior:

@@ -26,7 +26,7 @@ from ..tables.files import read_json
 from ..tables.reading import MANIFEST, READERS, Manifest, Reader, ShardEntry
 from ..tables.results import obsolete_files, take_names
 from ..tables.rows import SETS, Rows
-from ..tables.writing import check_table_target, make_directory, temporary_directory
+from ..tables.writing import MemoryTable, check_table_target, make_directory, temporary_directory
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -106,7 +106,7 @@ class Job:
     """Rows to work on, and the table to write, if any."""
 
     part: Rows
-    out: str | None = None
+    out: str | MemoryTable | None = None
     is_shard: bool = False  # the table is one of several
 
 
@@ -183,7 +183,7 @@ def _shard_jobs(parts: Sequence[Rows], names: Sequence[str], out: str) -> list[J
 def _manifest(jobs: Sequence[Job]) -> Manifest:
     shards = []
     for job in jobs:
-        assert job.out is not None
+        assert isinstance(job.out, str)
         (source,) = (shard for table in job.part.tables for shard in table.shards)
         names = os.path.basename(job.out), os.path.basename(source.name)
         shards.append(ShardEntry(*names, job.part.num_rows))
@@ -385,10 +385,10 @@ class Engine:
             merged = _reduce_on_cluster(self.client, step, jobs, done)
             return _result(merged) if fetch else merged
 
-    def write(self, step: Step[Result], rows: Rows, label: str, out: str) -> Result:
+    def write(self, step: Step[Result], rows: Rows, label: str, out: str | MemoryTable) -> Result:
         """The merged results of a step that writes a table, or a directory of shards."""
         result: Result
-        if not is_sharded(out):
+        if isinstance(out, MemoryTable) or not is_sharded(out):
             result = self._reduce(step, [Job(rows, out)], rows, label)
             return result
         os.makedirs(out, exist_ok=True)

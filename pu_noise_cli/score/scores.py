@@ -17,9 +17,9 @@ from ..notices import Notice
 from ..numerics import FloatArray
 from ..scale.engine import Job, RowsDone, ahead
 from ..tables.columns import Column, Encoding
-from ..tables.reading import Table, open_table, parquet_metadata
+from ..tables.reading import Table, held_in_memory, open_table, parquet_metadata
 from ..tables.rows import OWN_COLUMNS, SET_NAMES, SETS, Chunk, LabeledClass, Rows, as_text
-from ..tables.writing import WriteBatch, table_writer
+from ..tables.writing import MemoryTable, WriteBatch, table_writer
 from .model import HonestScorer, ScoreModel
 from .sketch import Sketch, SketchBuilder
 
@@ -32,7 +32,9 @@ NEGATED_KEY = "punoise.lower_is_positive"  # metadata of Parquet, present if sco
 NEGATIVES = "negatives"
 
 
-def open_scores(name: str, with_set: bool | None = True, group_column: str | None = None) -> Rows:
+def open_scores(
+    source: str | MemoryTable, with_set: bool | None = True, group_column: str | None = None
+) -> Rows:
     """Open a SCORES file.
 
     Parameters
@@ -42,7 +44,9 @@ def open_scores(name: str, with_set: bool | None = True, group_column: str | Non
     group_column
         A column that names groups of rows.
     """
-    table = open_table(name)
+    table = (
+        open_table(source) if isinstance(source, str) else held_in_memory("scores", source.table)
+    )
     if with_set is None:
         with_set = "set" in table.columns
     ids = id_columns(table.columns)
@@ -249,8 +253,12 @@ def job_writer(job: Job, schema: pa.Schema) -> Iterator[WriteBatch]:
     if job.out is None:
         yield lambda batch: None
         return
-    rows = 0
-    with table_writer(job.out, schema, UNIQUE_COLUMNS) as write:
+    rows, out = 0, job.out
+    with (
+        out.writer(schema)
+        if isinstance(out, MemoryTable)
+        else table_writer(out, schema, UNIQUE_COLUMNS)
+    ) as write:
 
         def count(batch: pa.RecordBatch) -> None:
             nonlocal rows

@@ -153,6 +153,7 @@ class Shard:
     path: str
     spool: Spool | None = None  # a copy of its bytes, kept open as long as the shard lives
     dialect: Dialect | None = None  # of text
+    table: pa.Table | None = None  # rows that are in memory, in place of a file
 
     def open(self) -> pa.NativeFile:
         """Open the decompressed bytes from the start."""
@@ -168,6 +169,8 @@ class Shard:
     @cached_property
     def num_rows(self) -> int | None:
         """The number of rows, known without reading them only for a Parquet file."""
+        if self.table is not None:
+            return int(self.table.num_rows)
         if self.format.kind != "parquet":
             return None
         with input_errors(self.name):

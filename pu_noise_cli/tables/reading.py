@@ -237,6 +237,11 @@ def table_in_memory(name: str, table: pa.Table) -> Table:
     return _table(name, (Shard(name, Format("parquet"), spool.path, spool),))
 
 
+def held_in_memory(name: str, table: pa.Table) -> Table:
+    """A table that was written to memory; its rows are read as they are."""
+    return _table(name, (Shard(name, Format("memory"), name, table=table),))
+
+
 def _table(name: str, shards: tuple[Shard, ...]) -> Table:
     """The table of some files, which must have the same columns, each of them once."""
     headers = []
@@ -577,7 +582,10 @@ PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
 def parquet_metadata(shard: Shard) -> dict[str, str]:
-    """The metadata of a Parquet file; empty for other kinds."""
+    """The metadata of a Parquet file or of a table in memory; empty for other kinds."""
+    if shard.table is not None:
+        metadata = shard.table.schema.metadata or {}
+        return {str(k, "utf-8"): str(v, "utf-8") for k, v in metadata.items()}
     if shard.format.kind != "parquet":
         return {}
     with input_errors(shard.name):
@@ -681,6 +689,19 @@ def _check_text(column: pa.Array) -> None:
             column.validate(full=True)
 
 
+def _memory_columns(shard: Shard) -> list[str]:
+    assert shard.table is not None
+    return list(shard.table.column_names)
+
+
+def _memory_batches(
+    shard: Shard, columns: list[str], rows: int, coded: str | None
+) -> Iterator[pa.RecordBatch]:
+    assert shard.table is not None
+    yield from shard.table.select(columns).to_batches(rows)
+
+
+READERS["memory"] = Reader(_memory_columns, _memory_batches)
 register_reader("csv", Reader(_text_columns, _text_batches))
 register_reader("tsv", READERS["csv"])
 register_reader("parquet", Reader(_parquet_columns, _parquet_batches))

@@ -33,7 +33,8 @@ class _TooLarge(Exception):
 
 def is_text(shard: Shard) -> bool:
     """Whether the rows of a shard are parsed whenever they are read."""
-    return READERS[shard.format.kind] is not READERS["parquet"] and shard.copy is None
+    is_parsed = READERS[shard.format.kind] is not READERS["parquet"] and shard.table is None
+    return is_parsed and shard.copy is None
 
 
 def copy_text(rows: Rows, as_text: Collection[str], done: Callable[[int], None]) -> None:

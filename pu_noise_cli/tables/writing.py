@@ -298,6 +298,20 @@ ROW_GROUP, ROW_GROUP_BYTES = 1 << 19, 1 << 28  # rows and bytes, reached first
 WriteBatch = Callable[[pa.RecordBatch], None]
 
 
+class MemoryTable:
+    """A table that is written to memory."""
+
+    def __init__(self) -> None:
+        self.table: Any = None  # of Arrow, once it is complete
+
+    @contextlib.contextmanager
+    def writer(self, schema: pa.Schema) -> Iterator[WriteBatch]:
+        """A function that appends batches of the schema."""
+        batches: list[pa.RecordBatch] = []
+        yield batches.append
+        self.table = pa.Table.from_batches(batches, schema)
+
+
 @contextlib.contextmanager
 def table_writer(name: str, schema: pa.Schema, unique: Sequence[str] = ()) -> Iterator[WriteBatch]:
     """A function that appends batches of the schema to a table, written atomically.

@@ -31,7 +31,6 @@ def table(rows: int, fraction: float, seed: int) -> pd.DataFrame:
         {"method": "alphamax"},
         {"group_column": "gene", "bounds": True},
         {"score_column": "a"},
-        {"score_column": "a", "lower_is_positive": True},
         {"score_column": "a", "group_column": "gene", "bounds": True},
         {"labeled_are": "negatives"},
         {"labeled_are": "negatives", "by": "gene"},
