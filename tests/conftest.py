@@ -25,7 +25,10 @@ import pandas as pd
 import pytest
 
 from pu_noise_cli.cli.process import cli, exit_code
+from pu_noise_cli.scale.engine import Engine
 from pu_noise_cli.score import networks
+from pu_noise_cli.score.scores import SketchScores, open_scores
+from pu_noise_cli.score.sketch import write_sketch
 
 # what most tests are about holds for any amount of training; `full_training` asks for all of it
 FULL_STEPS, networks.STEPS = networks.STEPS, 150
@@ -159,6 +162,12 @@ def contents(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != "provenance.json"
     }
+
+
+def sketch_scores(scores: object, out: object) -> None:
+    """Write the sketch of a SCORES file, as `score` and `transform` do."""
+    sketch = Engine().gather(SketchScores(), open_scores(str(scores)), "sketch")
+    write_sketch(sketch, str(out))
 
 
 def small_frames() -> tuple[pd.DataFrame, pd.DataFrame]:

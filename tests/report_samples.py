@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+from pu_noise_cli.report.comparison import Sample, compared_sample, comparison_page
 
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.notices import Notice
@@ -25,7 +26,6 @@ from pu_noise_cli.prior import document
 from pu_noise_cli.prior.base import Settings
 from pu_noise_cli.prior.document import Prior, shares_for
 from pu_noise_cli.prior.estimation import estimate_prior, failed_prior, stated_prior
-from pu_noise_cli.report.comparison import Sample, compared_sample, comparison_page
 from pu_noise_cli.report.content import sample_page
 from pu_noise_cli.report.page import Chart, Page
 from pu_noise_cli.score.sketch import Sketch

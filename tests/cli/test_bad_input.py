@@ -261,8 +261,6 @@ USAGE = {
     "alpha is nan": ["posterior", *SCORES_OUT, "--alpha", "nan"],
     "target is nan": ["posterior", *SCORES_OUT, "--alpha", "0.2", "--target-alpha", "nan"],
     "target is 1": ["posterior", *SCORES_OUT, "--alpha", "0.2", "--target-alpha", "1"],
-    "infinite threshold": ["performance", *SCORES_OUT, "--alpha", "0.2", "--threshold", "inf"],
-    "odd performance": ["performance", "--scores", "{scores}", "--alpha", "0.2", "--out", "x.dat"],
     "scores and a sign": ["estimate-prior", "--scores", "{scores}", "--lower-is-positive"],
     "scores and columns": ["estimate-prior", "--scores", "{scores}", "--id-column", "id"],
     "output is an input": ["posterior", "--alpha", "0.2", *SCORES_TWICE],
@@ -270,7 +268,7 @@ USAGE = {
     "missing prior": ["posterior", *SCORES_OUT, "--prior", "none"],
     "missing model": ["score", "--model", "none", "--table", "{good}", "--out", "-"],
     "directory is a file": ["simulate", "--out-dir", "{good}"],
-    "unknown document": ["schema", "posterior"],
+    "unknown document": ["help", "posterior.json"],
 }
 
 

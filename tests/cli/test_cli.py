@@ -350,7 +350,7 @@ def test_selection_labels_kinds_of_positives_unequally():
 
 
 def test_schema_is_printed(punoise):
-    assert json.loads(punoise("schema", "prior").out)["$id"] == "punoise.prior/1"
+    assert json.loads(punoise("help", "prior.json").out)["$id"] == "punoise.prior/1"
 
 
 def test_quiet_says_nothing(punoise, tables, tmp_path):
@@ -363,12 +363,12 @@ def test_quiet_says_nothing(punoise, tables, tmp_path):
 COMMAND = [sys.executable, "-m", "pu_noise_cli"]
 
 
-@pytest.mark.parametrize("command", ["estimate-prior", "schema prior"])
+@pytest.mark.parametrize("command", ["estimate-prior", "help prior.json"])
 def test_a_full_disk_is_said_in_a_line(command, scores):
     options = ["--scores", scores] if command == "estimate-prior" else []
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [*COMMAND, *command.split(), "-q", *options], stdout=full, stderr=subprocess.PIPE
+            [*COMMAND, *command.split(), *options], stdout=full, stderr=subprocess.PIPE
         )
     assert done.returncode == 5
     assert done.stderr.startswith(b"punoise: error: -: cannot be written: No space left")
@@ -434,8 +434,8 @@ def test_a_bug_shows_its_traceback_and_exits_with_1():
     program = (
         "from pu_noise_cli.cli import process\n"
         "def bug(**_): raise ZeroDivisionError\n"
-        "process.cli.get_command(None, 'schema').callback = bug\n"
-        "import sys; sys.argv = ['punoise', 'schema', 'prior']; process.main()"
+        "process.cli.get_command(None, 'help').callback = bug\n"
+        "import sys; sys.argv = ['punoise', 'help', 'prior.json']; process.main()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 1

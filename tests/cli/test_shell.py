@@ -110,7 +110,7 @@ def test_a_pipe_of_commands_gives_what_files_do(folder):
 
 
 def test_a_closed_pipe_is_quiet(folder):
-    script = "set +o pipefail; punoise schema prior 2> err | head -n 1; test ! -s err"
+    script = "set +o pipefail; punoise help prior.json 2> err | head -n 1; test ! -s err"
     assert shell(script, folder) == "{\n"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import call_quietly
+from conftest import call_quietly, sketch_scores
 
 OTHER = "(other)"  # the name of rows whose group is not one of the table's
 ALPHAS = {"large": 0.5, "small": 0.5, **{f"G{i}": 0.05 for i in range(8)}}
@@ -315,7 +315,7 @@ def test_shards_and_threads_give_the_same(tables, punoise, tmp_path):
 
 def test_a_part_of_the_scores_takes_the_groups_of_all(ran, punoise, tmp_path):
     out = ran / "tsv"
-    punoise("sketch", "--scores", out / "scores.tsv", "--out", tmp_path / "all.sketch")
+    sketch_scores(out / "scores.tsv", tmp_path / "all.sketch")
     header, *lines = (out / "scores.tsv").read_text().splitlines(keepends=True)
     (tmp_path / "part.tsv").write_text("".join([header, *lines[3000:3500]]))
     given = ["posterior", "--scores", tmp_path / "part.tsv", "--prior", out / "prior.json"]
@@ -366,7 +366,7 @@ def test_scores_that_say_nothing_say_nothing_of_groups(scores, punoise, tmp_path
 
 
 def test_a_sketch_knows_of_no_groups(scores, punoise, tmp_path):
-    punoise("sketch", "--scores", scores, "--out", tmp_path / "s.sketch")
+    sketch_scores(scores, tmp_path / "s.sketch")
     given = ("--sketch", tmp_path / "s.sketch", "--by", "gene", "--groups-out", tmp_path / "g.tsv")
     assert "group" in punoise("estimate-prior", *given, expect=2).err
 

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import sketch_scores
 
 from pu_noise_cli.audit.design import COLUMNS
 from pu_noise_cli.posterior.calibration import bounds, calibrate
@@ -93,10 +94,9 @@ def test_every_later_command_reads_ids_of_several_columns(tables, punoise, tmp_p
     scores, prior = tmp_path / "scores.tsv", tmp_path / "prior.json"
     punoise("transform", *given, *BY_IDS, "--out", scores)
     punoise("estimate-prior", "--scores", scores, "--out", prior)
-    punoise("sketch", "--scores", scores, "--out", tmp_path / "s.sketch")
+    sketch_scores(scores, tmp_path / "s.sketch")
     source = ("--scores", scores, "--prior", prior)
     punoise("posterior", *source, "--fdr", 0.1, "--out", tmp_path / "posterior.tsv")
-    punoise("performance", *source, "--out", tmp_path / "performance.json")
     punoise("report", *source, "--out", tmp_path / "r.html")
     doubtful = rows.loc[rows["score_a"][:60].idxmin(), "POS"]
     assert f">{doubtful}<" in (tmp_path / "r.html").read_text()  # among the labels to check

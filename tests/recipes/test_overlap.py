@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import sketch_scores
 
 import pu_noise_cli as punoise_api
 
@@ -88,7 +89,7 @@ def test_the_chain_gives_the_numbers_of_run(punoise, tmp_path):
     assert prior.read_bytes() == (run / "prior.json").read_bytes()
     punoise("posterior", "--scores", scores, "--prior", prior, "--out", out)
     assert out.read_bytes() == (run / "posterior.tsv").read_bytes()
-    punoise("sketch", "--scores", scores, "--out", tmp_path / "s.sketch")
+    sketch_scores(scores, tmp_path / "s.sketch")
     punoise("estimate-prior", "--sketch", tmp_path / "s.sketch", "--out", prior)
     assert prior.read_bytes() == (run / "prior.json").read_bytes()
     audit = ("--rows", 100, "--labeled-rows", 50, "--out", tmp_path / "audit.tsv")

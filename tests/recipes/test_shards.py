@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import N_SHARDS, contents
+from conftest import N_SHARDS, contents, sketch_scores
 
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.scale import engine as shards
@@ -78,19 +78,17 @@ def test_files_scored_one_by_one_are_the_transform(form, extra, punoise, frames,
             punoise("score", "--model", tmp_path / "m.punoise", *source, *ids, "--out", out)
             rows.append(pd.read_csv(out, sep="\t"))
             sketches.append(tmp_path / f"{name}{i}.sketch")
-            punoise("sketch", "--scores", out, "--out", sketches[-1])
+            sketch_scores(out, sketches[-1])
     pd.testing.assert_frame_equal(
         pd.concat(rows, ignore_index=True), pd.read_csv(tmp_path / "s.tsv", sep="\t")
     )
     punoise("estimate-prior", "--scores", tmp_path / "s.tsv", "--out", tmp_path / "p.json")
     punoise("estimate-prior", "--sketch", *sketches[::-1], "--out", tmp_path / "p2.json")
     assert (tmp_path / "p.json").read_bytes() == (tmp_path / "p2.json").read_bytes()
-    punoise("merge-sketches", *sketches, "--out", tmp_path / "all.sketch")
+    all_sketches = [word for sketch in sketches for word in ("--sketch", sketch)]
     posterior = ["posterior", "--prior", tmp_path / "p.json", "--out", "-", "--scores"]
     parts_out = [
-        punoise(
-            *posterior, sketch.with_suffix(".tsv"), "--sketch", tmp_path / "all.sketch"
-        ).out.decode()
+        punoise(*posterior, sketch.with_suffix(".tsv"), *all_sketches).out.decode()
         for sketch in sketches
     ]
     header = parts_out[0].split("\n")[0]
@@ -225,7 +223,7 @@ def test_a_model_of_one_table_has_no_sets(punoise, frames, tmp_path):
 
 
 def test_sketches_calibrate_new_rows_and_must_have_enough(sharded, scores, punoise, tmp_path):
-    punoise("sketch", "--scores", scores, "--out", tmp_path / "all.sketch")
+    sketch_scores(scores, tmp_path / "all.sketch")
     rows = pd.read_csv(scores, sep="\t")
     rows.drop(columns="set").to_csv(tmp_path / "new.tsv", sep="\t", index=False)
     posterior = ["posterior", "--alpha", "0.2", "--scores", tmp_path / "new.tsv", "--sketch"]
@@ -234,7 +232,7 @@ def test_sketches_calibrate_new_rows_and_must_have_enough(sharded, scores, punoi
     new, old = (pd.read_csv(tmp_path / name, sep="\t") for name in ("q.tsv", "r.tsv"))
     pd.testing.assert_frame_equal(new, old[new.columns])
     rows[:100].to_csv(tmp_path / "l.tsv", sep="\t", index=False)
-    punoise("sketch", "--scores", tmp_path / "l.tsv", "--out", tmp_path / "l.sketch")
+    sketch_scores(tmp_path / "l.tsv", tmp_path / "l.sketch")
     result = punoise(*posterior, tmp_path / "l.sketch", "--out", tmp_path / "x.tsv", expect=3)
     assert "l.sketch: only 0 unlabeled rows" in result.err
     sketch = tmp_path / "all.sketch"
@@ -274,7 +272,6 @@ def test_a_damaged_sketch_is_an_input_error():
 
 
 def test_a_sketch_does_not_count_twice(scores, punoise, tmp_path):
-    punoise("sketch", "--scores", scores, "--out", tmp_path / "a.sketch")
+    sketch_scores(scores, tmp_path / "a.sketch")
     twice = (tmp_path / "a.sketch", tmp_path / "a.sketch")
-    punoise("merge-sketches", *twice, "--out", tmp_path / "b.sketch", expect=2)
     punoise("estimate-prior", "--sketch", *twice, expect=2)
