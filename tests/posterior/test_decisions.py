@@ -1,12 +1,8 @@
 """What people decide by: bounds, calls, evidence strengths, other populations, performance."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
-from pu_noise_cli.posterior.performance import performance
-from sklearn.metrics import roc_auc_score
 
 from pu_noise_cli.posterior.calibration import bounds, calibrate, replicates, shift_prior
 from pu_noise_cli.prior.base import Shares
@@ -72,21 +68,6 @@ def test_tiny_scores_have_bounds():
     assert np.isfinite([low, high]).all()
 
 
-def test_performance_is_that_of_the_hidden_classes(gaussian):
-    scores, y, sketch = gaussian
-    found = performance(calibrate(sketch, PRIOR), np.array([0.0, 1.0, 2.0]))
-    assert found.auc == pytest.approx(roc_auc_score(y, scores), abs=0.01)
-    for i, threshold in enumerate(found.threshold):
-        called = scores >= threshold
-        assert found.measures["precision"][i] == pytest.approx(y[called].mean(), abs=0.03)
-        assert found.measures["recall"][i] == pytest.approx(called[y].mean(), abs=0.03)
-        assert found.measures["specificity"][i] == pytest.approx((~called)[~y].mean(), abs=0.03)
-        assert found.measures["accuracy"][i] == pytest.approx((called == y).mean(), abs=0.03)
-        assert found.measures["mcc"][i] == pytest.approx(np.corrcoef(called, y)[0, 1], abs=0.03)
-        f1 = 2 * (called & y).sum() / (called.sum() + y.sum())
-        assert found.measures["f1"][i] == pytest.approx(f1, abs=0.03)
-
-
 @pytest.fixture
 def prior_file(punoise, scores, tmp_path):
     punoise("estimate-prior", "--scores", scores, "--out", tmp_path / "prior.json")
@@ -110,25 +91,6 @@ def test_new_rows_are_calibrated_by_the_model(punoise, tables, frames, tmp_path)
     result = punoise("posterior", "--scores", new, "--prior", prior, "--out", "-", expect=3)
     assert "'set'" in result.err
     assert "--model" in result.err
-
-
-@pytest.mark.parametrize("suffix", ["json", "tsv"])
-def test_performance_as_a_file(suffix, punoise, scores, prior_file, tmp_path):
-    out = tmp_path / f"perf.{suffix}"
-    options = ("--threshold", 0.5, "--threshold", 0.8, "--out", out)
-    result = punoise("performance", "--scores", scores, "--prior", prior_file, *options)
-    assert "AUC" in result.err
-    if suffix == "json":
-        document = json.loads(out.read_text())
-        assert document["schema"] == "punoise.performance/1"
-        assert document["auc_ci"][0] <= document["auc"] <= document["auc_ci"][1]
-        rows = pd.DataFrame(document["thresholds"])
-    else:
-        rows = pd.read_csv(out, sep="\t")
-    assert rows["threshold"].tolist() == [0.5, 0.8]
-    for name in ("precision", "recall", "specificity", "f1", "mcc", "accuracy"):
-        assert (rows[f"{name}_low"] <= rows[name]).all()
-        assert (rows[name] <= rows[f"{name}_high"]).all()
 
 
 def test_a_prior_of_as_many_other_rows_is_noticed(punoise, scores, tmp_path):
@@ -165,11 +127,6 @@ def test_posteriors_are_less_sure_where_alpha_is_uncertain(gaussian):
         mean = calibration.posterior @ sketch.unlabeled / sketch.n_unlabeled
         assert mean == pytest.approx(0.3, abs=1e-6)
     np.testing.assert_array_equal(sure.tau, unsure.tau)
-
-
-def test_there_is_one_auc(punoise, scores, prior_file):
-    found = json.loads(punoise("performance", "--scores", scores, "--prior", prior_file).out)
-    assert found["auc"] == json.loads(prior_file.read_text())["auc"]
 
 
 def test_posterior_with_everything(punoise, scores, prior_file, tmp_path):

@@ -149,8 +149,6 @@ def test_bad_targets_for_shards(sharded, punoise, tables, tmp_path):
     (tmp_path / "y" / "mine.parquet").write_bytes(b"")
     result = punoise("transform", *sharded, *FAST, "--out", f"{tmp_path}/y/", expect=2)
     assert "holds 'mine.parquet'" in result.err
-    dask = ("--out", tmp_path / "z.tsv", "--dask", "none")
-    assert "shards" in punoise("transform", *sharded, *FAST, *dask, expect=2).err
 
 
 def test_no_input_is_overwritten(sharded, punoise, frames, tmp_path):
