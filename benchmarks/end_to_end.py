@@ -58,7 +58,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 from peers import bbe, dedpul
-from pu_noise_cli.sketch import Sketch
+from pu_noise_cli.score.sketch import Sketch
 warnings.simplefilter("ignore")
 stage("{rest}")
 labeled, unlabeled = (pd.read_parquet({folder!r} + name) for name in ("/l.parquet", "/u.parquet"))

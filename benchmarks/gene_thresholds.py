@@ -23,14 +23,15 @@ from pu_noise_cli.posterior.pooling import Bins, pool
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import LABELED, NEGATIVE
+from pu_noise_cli.variants.groups import GroupThresholds
 from pu_noise_cli.variants.thresholds import Thresholds
 
 SPLITS, MANY = 6, 20
 WAYS = ("shared", "own")
 
 
-def calibrated(train: pd.DataFrame, names: tuple[str, ...]) -> GroupPosteriors:
-    """The levels of each gene, by variants of known class."""
+def calibrated(train: pd.DataFrame, names: tuple[str, ...]) -> GroupThresholds:
+    """The thresholds of each gene, by variants of known class."""
     parts = {LABELED: train[train["y"] == 1], NEGATIVE: train[train["y"] == 0]}
     scores = {code: part["score"].to_numpy() for code, part in parts.items()}
     sketch = Sketch.from_samples(scores[LABELED], np.empty(0), scores[NEGATIVE])
@@ -42,8 +43,17 @@ def calibrated(train: pd.DataFrame, names: tuple[str, ...]) -> GroupPosteriors:
         cells = bins.by_cell[sketch.cell_index(scores[code])]
         np.add.at(counts, (part["genename"].map(place), code, cells), 1)
     groups = Groups("genename", names, counts.sum(2), pool(calibration, bins, counts))
-    levels = ACMG.group_levels(PRIOR, groups.priors(PRIOR))
-    return GroupPosteriors(groups, calibration, found.bounds, levels)
+    posteriors = GroupPosteriors(groups, calibration, found.bounds)
+    return GroupThresholds.from_posteriors(posteriors, found)
+
+
+def levels_of(thresholds: GroupThresholds, places: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """The index of each row's level, counted from 1; 0 for none. The strongest level wins."""
+    found = np.zeros(len(scores), np.int64)
+    for i, level in reversed([*enumerate(thresholds.levels)]):
+        begins = thresholds.begins[places, i]
+        found[scores <= begins if level.against else scores >= begins] = i + 1
+    return found
 
 
 def main() -> None:
@@ -70,24 +80,22 @@ def main() -> None:
             "named": is_named[place],
         }
         for way, places in enumerate((np.zeros_like(place), place)):
-            levels = by_group.evidence(places, scores)
+            levels = levels_of(by_group, places, scores)
             for kind, some in kinds.items():
                 for known in (0, 1):
                     counted = np.bincount(levels[some & (y == known)], minlength=9)
                     graded[kind][way, known] += counted
-    assert by_group.levels is not None
     print("| genes | level | needs | shared: P, B | ratio | own: P, B | ratio |")
     print("|---|---|---|---|---|---|---|")
     for kind, counts in graded.items():
-        for i, code in enumerate(by_group.levels.codes, start=1):
+        for i, level in enumerate(by_group.levels, start=1):
             if not counts[:, :, i].any():
                 continue
             cells = []
             for benign, pathogenic in counts:
                 ratio = pathogenic[i] / pathogenic.sum() / (max(benign[i], 1) / benign.sum())
                 cells.append(f"{pathogenic[i]:.0f}, {benign[i]:.0f} | {ratio:.3g}")
-            needed = by_group.levels.overall_lr[i - 1]
-            print(f"| {kind} | {code} | {needed:.3g} | {' | '.join(cells)} |")
+            print(f"| {kind} | {level.code} | {level.lr:.3g} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":
