@@ -123,8 +123,8 @@ def check_columns(folder: Path) -> None:
     page = REFERENCE["files.md"]
     for title, files in {
         "scores": ["scores.tsv", "new_scores.tsv"],
-        "posterior": ["posterior.tsv", "calls.tsv", "rare.tsv"],
-        "thresholds": ["thresholds.tsv"],
+        "posterior": ["posterior.tsv", "calls.tsv", "rare.tsv", "revel/posterior.parquet"],
+        "thresholds": ["revel/thresholds.tsv"],
         "groups": ["by_gene/groups.parquet"],
         "audit": ["audit.tsv", "top.tsv"],
         "summary": ["summary.tsv"],
