@@ -1,5 +1,6 @@
-# PEPs and q-values of many searches: one .pin file per sample in, results/ out.
+# PSMs and peptides of many searches: one .pin file per sample in, results/ out.
 # snakemake -s proteomics.smk --cores 4 --config pins=searches
+# Runs of one study belong into one command instead: punoise matches 'searches/*.pin' --out-dir results
 
 
 configfile: "proteomics.yaml"
@@ -22,7 +23,6 @@ def of_searches(pattern):
 rule all:
     input:
         of_searches("results/{sample}/psms.tsv"),
-        "results/psms.summary.tsv",
 
 
 rule proteomics:
@@ -31,12 +31,11 @@ rule proteomics:
     output:
         psms="results/{sample}/psms.tsv",
         peptides="results/{sample}/peptides.tsv",
-        posterior="results/{sample}/posterior.parquet",
-        prior="results/{sample}/prior.json",
+        summary="results/{sample}/matches.json",
         report="results/{sample}/report.html",
     params:
         folder=lambda wildcards, output: os.path.dirname(output.psms),
-        extra=config["run"],
+        extra=config["matches"],
     log:
         "logs/{sample}/proteomics.log",
     conda:
@@ -46,18 +45,5 @@ rule proteomics:
         mem_mb=2000,
         runtime=60,
     shell:
-        "punoise run --table {input:q} --out-dir {params.folder:q} --sample {wildcards.sample:q}"
+        "punoise matches {input:q} --out-dir {params.folder:q}"
         " --threads {threads} {params.extra} 2> {log:q}"
-
-
-rule summarize:
-    input:
-        of_searches("results/{sample}/prior.json"),
-    output:
-        "results/psms.summary.tsv",
-    log:
-        "logs/summarize.log",
-    conda:
-        "environment.yaml"
-    shell:
-        "punoise summarize {input:q} --out {output:q} 2> {log:q}"
