@@ -31,6 +31,7 @@ from .posterior.columns import CellColumn, Column, Columns
 from .posterior.groups import GroupPosteriors, Groups, check_by
 from .posterior.groups import estimate_groups as pool_groups
 from .posterior.pooling import Bins
+from .posterior.summary import Summary
 from .posterior.table import (
     Arrays,
     PosteriorRows,
@@ -583,8 +584,19 @@ def provenance(
     )
 
 
+def summarize(prior: Prior, posteriors: Posteriors) -> Summary:
+    """The numbers that people quote."""
+    return Summary.from_calibration(
+        prior,
+        posteriors.calibration,
+        posteriors.by_cell,
+        tuple(dict.fromkeys((*prior.notices, *posteriors.notices))),
+        by_group=posteriors.by_group is not None,
+    )
+
+
 def sample_report(
-    prior: Prior,
+    summary: Summary,
     posteriors: Posteriors,
     listed: ListedRows,
     provenance: Provenance | None,
@@ -597,8 +609,8 @@ def sample_report(
     """The report of one sample; `command` draws rows to verify by hand."""
     bounds, target_alpha = posteriors.bounds, posteriors.target_alpha
     return sample_page(
-        prior,
-        replace(posteriors.calibration, notices=posteriors.notices),
+        summary,
+        posteriors.calibration,
         posteriors.by_cell,
         None if bounds is None else bounds.at(target_alpha),
         target_alpha=target_alpha,
@@ -608,5 +620,5 @@ def sample_report(
         sources=sources,
         sections=sections,
         groups=None if posteriors.by_group is None else posteriors.by_group.groups,
-        steps=next_steps(prior, posteriors.calibration, command, WORDING),
+        steps=next_steps(summary.prior, posteriors.calibration, command, WORDING),
     )

@@ -9,9 +9,10 @@ from functools import cached_property
 from .answer import Answer
 from .audit.design import audit_command
 from .notices import Notice
-from .pipeline import Posteriors, ScoredRows, answer, sample_report
+from .pipeline import Posteriors, ScoredRows, answer, sample_report, summarize
 from .posterior.candidates import ListedRows
 from .posterior.groups import Groups
+from .posterior.summary import Summary
 from .prior.document import Prior
 from .report.page import Page, Section
 from .score.contributions import Contribution
@@ -45,10 +46,15 @@ class Result:
         """What new rows need."""
         return answer(self.scored, self.prior, self.posteriors)
 
+    @cached_property
+    def summary(self) -> Summary:
+        """The numbers that people quote."""
+        return summarize(self.prior, self.posteriors)
+
     @property
     def notices(self) -> tuple[Notice, ...]:
         """Warnings in the order of the steps, each once."""
-        return tuple(dict.fromkeys((*self.prior.notices, *self.posteriors.notices)))
+        return self.summary.notices
 
     @property
     def groups(self) -> Groups | None:
@@ -59,7 +65,7 @@ class Result:
     def page(self, scores: str = "scores.parquet", prior: str = "prior.json") -> Page:
         """The report; the files are named in the command that draws rows to verify."""
         return sample_report(
-            self.prior,
+            self.summary,
             self.posteriors,
             self.listed,
             self.provenance,

@@ -21,6 +21,7 @@ from pu_noise_cli.errors import InputError
 from pu_noise_cli.notices import Notice
 from pu_noise_cli.posterior.calibration import Calibration, bounds, calibrate
 from pu_noise_cli.posterior.candidates import FirstRows, ListedRows
+from pu_noise_cli.posterior.summary import Summary
 from pu_noise_cli.posterior.table import posterior_columns
 from pu_noise_cli.prior import document
 from pu_noise_cli.prior.base import Settings
@@ -164,10 +165,13 @@ def provenance(names: tuple[str, ...] = ("a", "b"), **changes: Any) -> Provenanc
 def content_of(found: Sketch, known: Prior, target_alpha: float | None = None, **more: Any) -> Page:
     """A report, without provenance unless it is given."""
     calibration = calibrated(found, known)
+    columns = posterior_columns(calibration, target_alpha=target_alpha)
+    notices = (*known.notices, *calibration.notices)
+    by_group = more.get("groups") is not None
     return sample_page(
-        known,
+        Summary.from_calibration(known, calibration, columns, notices, by_group),
         calibration,
-        posterior_columns(calibration, target_alpha=target_alpha),
+        columns,
         bounds(calibration, known.seed).at(target_alpha),
         target_alpha=target_alpha,
         **more,

@@ -80,8 +80,7 @@ def print_answer(result: Result, files: Sequence[str], out_dir: str, console: Co
     scores = next(name for name in files if name.startswith("scores"))
     named = (os.path.join(out_dir, name) for name in (scores, "prior.json"))
     console.print_next(prior, posteriors.calibration, *named)
-    if sketch.n_unlabeled and result.groups is None:  # groups have posteriors of their own
-        likely = sketch.unlabeled[posteriors.by_cell["posterior"] >= 0.5].sum()
+    if (likely := result.summary.likely) is not None:
         console.say(f"calls  {likely:,} unlabeled rows have a posterior of at least 0.5")
 
 

@@ -47,6 +47,7 @@ from ..pipeline import (
     sample_report,
     score_rows,
     stored_scores,
+    summarize,
     train,
 )
 from ..posterior.calibration import Calibration
@@ -433,7 +434,7 @@ def report(settings: ReportSettings, engine: Engine) -> Report:
     shards = scored.rows.tables[0].shards
     documents = [name for name in (settings.prior, settings.provenance) if name is not None]
     page = sample_report(
-        prior,
+        summarize(prior, posteriors),
         posteriors,
         listed,
         provenance,

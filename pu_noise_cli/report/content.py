@@ -6,7 +6,8 @@ import csv
 import io
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 
 from ..notices import Kind, Notice, kinds
 from ..numerics import FloatArray
-from ..posterior.calibration import Calibration, corrected_auc
+from ..posterior.calibration import Calibration
 from ..posterior.candidates import ListedRows
 from ..posterior.groups import Groups
+from ..posterior.summary import Summary
 from ..prior.document import (
     STATED,
     Prior,
@@ -30,13 +32,10 @@ from ..prior.document import (
 from ..score.contributions import Contribution
 from ..score.sketch import Sketch
 from ..tables.results import InputFile, Provenance
-from ..tables.rows import SETS
 from . import figures
 from .figures import WORDS, ScoreAxis, curve_cells
 from .page import MAX_LISTED, Chart, Page, Proportion, Section, base_name, shortened
 
-POSTERIOR_LEVELS = (0.5, 0.9, 0.99)
-FDR_LEVELS = (0.01, 0.05, 0.1, 0.2)
 MAX_LABELS, MAX_CANDIDATES = 20, 200  # that are listed
 MAX_COLUMNS = 20  # whose contributions are shown
 MAX_WARNINGS = 50
@@ -55,42 +54,54 @@ HEADINGS = {
 class SampleData:
     """One sample: its estimates and scores, and what follows from them for every section."""
 
-    prior: Prior  # with an estimate
+    summary: Summary
     calibration: Calibration  # in the population of the unlabeled rows
     posterior: FloatArray  # (cells,), in the population with `target_alpha` positives
     fdr: FloatArray  # (cells,)
     bounds: tuple[FloatArray, FloatArray] | None = None  # one-sided 95%, both (cells,)
     target_alpha: float | None = None
     provenance: Provenance | None = None
-    sketch: Sketch = field(init=False)
-    alpha: Proportion = field(init=False)
-    beta: Proportion = field(init=False)
-    auc: float | None = field(init=False)
-    population_alpha: float | None = field(init=False)  # None: that of the unlabeled rows
-    population: str = field(init=False)  # that posteriors are for, to follow a noun
-    notices: tuple[Notice, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        prior, sketch = self.prior, self.calibration.sketch
-        assert prior.alpha is not None
-        assert prior.beta is not None
-        population_alpha, population = self.target_alpha, ""
-        if self.target_alpha is None and not sketch.n_unlabeled:
-            population_alpha = prior.alpha
-        if population_alpha is not None:
-            population = f" in a population with {percent(population_alpha)} positives"
-        notices = [*prior.notices, *self.calibration.notices]
-        if self.provenance is not None:
-            notices = [*self.provenance.warnings, *notices]
-        self.__dict__.update(
-            sketch=sketch,
-            alpha=Proportion.from_estimate(prior.alpha, prior.alpha_ci),
-            beta=Proportion.from_estimate(prior.beta, prior.beta_ci),
-            auc=prior.auc if sketch.n_unlabeled else corrected_auc(self.calibration),
-            population_alpha=population_alpha,
-            population=population,
-            notices=tuple(dict.fromkeys(notices)),
-        )
+    @property
+    def prior(self) -> Prior:
+        """The prior, which has an estimate."""
+        return self.summary.prior
+
+    @property
+    def sketch(self) -> Sketch:
+        return self.calibration.sketch
+
+    @property
+    def auc(self) -> float | None:
+        return self.summary.auc
+
+    @cached_property
+    def alpha(self) -> Proportion:
+        return Proportion.from_estimate(self.prior.estimated[0], self.prior.alpha_ci)
+
+    @cached_property
+    def beta(self) -> Proportion:
+        return Proportion.from_estimate(self.prior.estimated[1], self.prior.beta_ci)
+
+    @property
+    def population_alpha(self) -> float | None:
+        """The fraction of positives that posteriors are for; None: that of the unlabeled rows."""
+        if self.target_alpha is None and not self.sketch.n_unlabeled:
+            return self.prior.alpha
+        return self.target_alpha
+
+    @property
+    def population(self) -> str:
+        """What posteriors are for, to follow a noun."""
+        if self.population_alpha is None:
+            return ""
+        return f" in a population with {percent(self.population_alpha)} positives"
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """Warnings of all steps, each once."""
+        earlier = () if self.provenance is None else self.provenance.warnings
+        return tuple(dict.fromkeys((*earlier, *self.summary.notices)))
 
     @property
     def score_title(self) -> str:
@@ -107,7 +118,7 @@ class SampleData:
 
 
 def sample_page(
-    prior: Prior,
+    summary: Summary,
     calibration: Calibration,
     posterior: Mapping[str, Any],
     bounds: tuple[FloatArray, FloatArray] | None = None,
@@ -125,8 +136,8 @@ def sample_page(
 
     Parameters
     ----------
-    prior
-        It must hold an estimate.
+    summary
+        Its prior must hold an estimate.
     posterior
         The columns `posterior` and `fdr` of POSTERIOR by cell, each of shape (cells,), in the
         population with `target_alpha` positives.
@@ -139,8 +150,9 @@ def sample_page(
     steps
         What would narrow the interval of α.
     """
+    prior = summary.prior
     data = SampleData(
-        prior,
+        summary,
         calibration,
         posterior["posterior"],
         posterior["fdr"],
@@ -181,7 +193,12 @@ def sample_page(
         "max_warnings": MAX_WARNINGS,
         "sections": sections,
         **_group_values(groups),
-        **_candidate_values(data, listed, groups),
+        "candidates": listed_table(
+            None if listed is None else listed.candidates.table, MAX_CANDIDATES
+        ),
+        "calls_by_posterior": summary.by_posterior,
+        "calls_by_fdr": summary.by_fdr,
+        "lowest_fdr": summary.lowest_fdr,
         "labels": listed_table(None if listed is None else listed.labels.table, MAX_LABELS),
         "is_beyond_axis": data.sketch.scores[0] < axis.low or data.sketch.scores[-1] > axis.high,
         "axis": axis,
@@ -338,44 +355,6 @@ def listed_table(table: pa.Table | None, limit: int) -> ListedTable:
     columns = [column.to_pylist() for column in shown.slice(0, limit).columns]
     headings = tuple(HEADINGS.get(name, name) for name in shown.column_names)
     return ListedTable(headings, list(zip(*columns, strict=True)), table.num_rows)
-
-
-def _candidate_values(
-    data: SampleData, listed: ListedRows | None, groups: Groups | None
-) -> dict[str, Any]:
-    """Candidates, and calls by posterior and by false discovery rate.
-
-    Rows of groups have posteriors of their own, which the cells do not know.
-    """
-    fdr, p = data.fdr, data.posterior
-    reached = fdr[data.calibration.population > 0]
-    by_cells = groups is None
-    return {
-        "candidates": listed_table(
-            None if listed is None else listed.candidates.table, MAX_CANDIDATES
-        ),
-        "calls_by_posterior": [_calls(data, p >= x, x) for x in POSTERIOR_LEVELS]
-        if by_cells
-        else [],
-        "calls_by_fdr": [_calls(data, fdr <= x, x) for x in FDR_LEVELS] if by_cells else [],
-        "lowest_fdr": float(reached.min()) if by_cells and len(reached) else None,
-    }
-
-
-def _calls(data: SampleData, passes: NDArray[np.bool_], level: float) -> dict[str, Any]:
-    """The rows in the cells that pass, which are all from a lowest score up.
-
-    With the fraction of positives expected among such rows, None without rows.
-    """
-    calibration = data.calibration
-    cells = np.flatnonzero(passes & (calibration.population > 0))
-    rows = calibration.sketch.counts[passes if len(cells) else cells].sum(0).tolist()
-    return {
-        "level": level,
-        **dict(zip(SETS, rows, strict=True)),
-        "positive_fraction": 1 - float(data.fdr[cells[0]]) if len(cells) else None,
-        "lowest_score": float(calibration.sketch.scores[cells[0]]) if len(cells) else None,
-    }
 
 
 # ---- Why
