@@ -9,20 +9,29 @@ from .process import Console
 
 @command("report")
 def report(options: Options, console: Console) -> None:
-    """Write the HTML report of scores and their prior.
+    """Write the HTML report of a directory of results, or of scores and their prior, anew.
 
     \b
+    punoise report results
     punoise report --scores scores.tsv --prior prior.json --out report.html
     """
-    from ..recipes import steps
+    from ..recipes import report as recipe
     from ..report import page as figures
 
+    if (len(options.folder) == 1) == (options.scores is not None):
+        raise UsageError("give a directory of results, or --scores with --prior")
+    if options.scores is not None and options.out is None:
+        raise UsageError("--scores needs --out")
     if options.figures is not None:
         figures.converter()  # a usage error if it is missing
+    folder = options.folder[0] if options.folder else None
+    settings = options.pick(recipe.ReportSettings, folder=folder)
     with options.engine(console) as engine:
-        written = steps.report(options.pick(steps.ReportSettings), engine)
+        written = recipe.report(settings, engine)
     if options.figures is not None:
         figures.write_figures(written.page.drawn, options.figures)
+    if options.out is None:
+        console.say(f"wrote  {written.out}")
     console.conclude(written.notices)
 
 

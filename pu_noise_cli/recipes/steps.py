@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +12,6 @@ import numpy as np
 from ..answer import Answer, load_answer, write_answer
 from ..audit.design import (
     Design,
-    audit_command,
     check_no_verdicts,
     designs,
     draw_rows,
@@ -44,10 +42,8 @@ from ..pipeline import (
     prior_of_model,
     read_scores,
     read_sketches,
-    sample_report,
     score_rows,
     stored_scores,
-    summarize,
     train,
 )
 from ..posterior.calibration import Calibration
@@ -56,19 +52,16 @@ from ..posterior.table import PosteriorRows
 from ..prior.checks import missing_scores, rows_in_both, training_rows, uncounted
 from ..prior.document import Prior, read_prior
 from ..prior.estimation import check_stated
-from ..report.page import Page
 from ..scale.engine import Engine, is_sharded
-from ..score.contributions import COLUMNS, Contribution, read_columns
 from ..score.model import HonestScorer
 from ..score.scores import WriteScores, open_scores, write_training_scores
 from ..score.sketch import write_sketch
 from ..score.training import Trained
 from ..tables.dialect import Layout
-from ..tables.files import read_bytes, read_document
+from ..tables.files import read_bytes
 from ..tables.reading import ANY_LAYOUT, open_table
-from ..tables.results import InputFile, Provenance, check_same_run
 from ..tables.rows import SETS, Rows
-from ..tables.writing import check_table_target, check_target, write_table, write_text
+from ..tables.writing import check_table_target, check_target, write_table
 
 # ---- Rows to scores
 
@@ -395,80 +388,6 @@ def audit(settings: AuditSettings, engine: Engine) -> DrawnAudit:
             drawn = drawn.append_column(column, kept[column])
     write_table(settings.out, drawn.combine_chunks().to_batches()[0])
     return DrawnAudit(len(drawn), prior, calibration, by_set)
-
-
-# ---- The report
-
-
-@dataclass(frozen=True)
-class ReportSettings:
-    """All settings of `report`."""
-
-    scores: str
-    prior: str
-    out: str
-    provenance: str | None = None
-    target_alpha: float | None = None
-
-
-@dataclass(frozen=True)
-class Report:
-    """The page, and what was noticed about the scores."""
-
-    page: Page
-    notices: tuple[Notice, ...]
-
-
-def report(settings: ReportSettings, engine: Engine) -> Report:
-    """Write the report of scores and their prior."""
-    check_target(settings.out)
-    prior = read_prior(settings.prior)
-    provenance, contributions = _provenance(settings)
-    scored = read_scores(open_scores(settings.scores), engine)
-    calibrated_by, target_alpha = in_population(prior, settings.target_alpha)
-    calibration = calibrate_scores(scored, calibrated_by)
-    bounds = bound(calibration, scored, engine, prior.seed, of_groups=True)
-    posteriors = interpret(calibration, Wanted(target_alpha=target_alpha), bounds)
-    assert scored.rows is not None
-    listed = engine.gather(posteriors.step, scored.rows, "posterior").listed
-    shards = scored.rows.tables[0].shards
-    documents = [name for name in (settings.prior, settings.provenance) if name is not None]
-    page = sample_report(
-        summarize(prior, posteriors),
-        posteriors,
-        listed,
-        provenance,
-        contributions,
-        sources=[
-            *(InputFile("", shard.name, shard.sha256()) for shard in shards),
-            *map(_digested, documents),
-        ],
-        command=audit_command(
-            *(os.path.basename(name.rstrip("/")) for name in (settings.scores, settings.prior))
-        ),
-    )
-    write_text(settings.out, page.html())
-    return Report(page, posteriors.notices)
-
-
-def _provenance(settings: ReportSettings) -> tuple[Provenance | None, Sequence[Contribution]]:
-    """Where the scores and the prior come from, and what columns contributed to a learned score."""
-    name = settings.provenance
-    if name is None:
-        return None, ()
-    provenance = read_document(name, Provenance)
-    check_same_run(name, provenance.files, [settings.scores, settings.prior])
-    if COLUMNS not in provenance.files or name == "-":
-        return provenance, ()
-    folder = os.path.dirname(name)
-    check_same_run(name, provenance.files, [os.path.join(folder, COLUMNS)])
-    return provenance, read_columns(folder)
-
-
-def _digested(name: str) -> InputFile:
-    if name == "-":
-        return InputFile("", "standard input", "–")
-    return InputFile("", name, hashlib.sha256(read_bytes(name).getvalue()).hexdigest())
 
 
 def _check_targets(*names: str | None) -> None:
