@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-from pu_noise_cli.report.comparison import Sample, compared_sample, comparison_page
 
 from pu_noise_cli.errors import InputError
 from pu_noise_cli.notices import Notice
@@ -223,27 +222,11 @@ def chart(content: Page, name: str) -> Chart:
     return found
 
 
-def compared(names: tuple[str, ...]) -> list[Sample]:
-    """Samples with these names, and one that failed."""
-    known = prior(sketch())
-    found = []
-    for i, name in enumerate(names):
-        alpha = (i + 1) / (len(names) + 2)
-        ends = (alpha / 2, (1 + alpha) / 2)
-        one = msgspec.structs.replace(known, sample=name, alpha=alpha, alpha_ci=ends)
-        found.append(compared_sample(name, one))
-    return [*found, compared_sample("failed", failed())]
-
-
 # What stands in a page
 
 
 def render(content: Page) -> str:
     return content.html()
-
-
-def render_comparison(samples: list[Sample]) -> str:
-    return comparison_page(samples).html()
 
 
 class Outline(HTMLParser):

@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pu_noise_cli import load as load_results
+from pu_noise_cli.answer import FORMAT, load_answer
 from pu_noise_cli.errors import InputError, MachineError, UsageError, from_os_error, printable
-from pu_noise_cli.score.model import FORMAT, load_model
 from pu_noise_cli.score.sketch import Sketch, load_sketch, read_sketches, save_sketch
 from pu_noise_cli.tables import files, writing
 from pu_noise_cli.tables import reading as tables
@@ -592,7 +592,7 @@ def load(header: dict, arrays: dict) -> None:
     file = io.BytesIO()
     rest = {k: v for k, v in header.items() if k not in ("format", "punoise_version")}
     write_archive(file, FORMAT, rest, arrays)
-    load_model("m", io.BytesIO(file.getvalue()))
+    load_answer("m", io.BytesIO(file.getvalue()))
 
 
 @pytest.mark.parametrize("kind", ["networks", "logistic", "standard", "groups"])

@@ -10,7 +10,7 @@ import pytest
 import report_samples as samples
 from conftest import call_quietly
 from msgspec.structs import replace
-from report_samples import render, render_comparison
+from report_samples import render
 
 from pu_noise_cli.score.sketch import Sketch
 
@@ -26,7 +26,6 @@ CHARTS = {  # by page
     "hostile": 10,
     "few": 11,
     "target": 10,
-    "samples": 2,
     "negatives": 10,
     "without": 5,
     "decoys": 9,
@@ -36,7 +35,7 @@ CHARTS = {  # by page
     "verdicts": 10,
     "search": 3,
 }
-MODES = ("run", "evidence", "groups", "negatives", "verdicts", "search", "samples")
+MODES = ("run", "evidence", "groups", "negatives", "verdicts", "search")
 PHONE, DESK = 420, 1300
 AXE = Path(__file__).parents[2] / ".venv/axe/node_modules/axe-core/axe.min.js"
 
@@ -58,7 +57,6 @@ def pages(tmp_path_factory):
         "hostile": samples.page(samples.HOSTILE),
         "few": render(of(samples.few_positives())),
         "target": render(of(samples.sketch(), 0.05)),
-        "samples": render_comparison(samples.compared(samples.HOSTILE)),
         "negatives": render(of(samples.with_negatives())),
         "without": render(
             samples.content_of(
@@ -87,7 +85,6 @@ def run_modes(folder: Path) -> None:
     table = ("--table", folder / "rows.csv", "--label-column", "known", "--id-column", "id")
     scored = (*table, "--score-column", "score", "--keep-columns", "gene")
     learned = ("--classifier", "logistic", "--drop-columns", "gene")
-    evidence = ("--evidence", "acmg", "--target-alpha", 0.0441)
     by_gene = (*table, "--score-column", "score", "--by", "gene")
     decoy = rng.random(n) < 0.5
     match = rng.normal(size=n) + 4 * (~decoy & (rng.random(n) < 0.4))
@@ -98,14 +95,13 @@ def run_modes(folder: Path) -> None:
         for i in range(n)
     ]
     (folder / "search.pin").write_text("\n".join(lines) + "\n")
-    search = ("--table", folder / "search.pin")
-    for name, options in {
-        "run": (*table, *learned),
-        "evidence": (*scored, *evidence),
-        "groups": by_gene,
-        "search": search,
+    for name, command in {
+        "run": ("run", *table, *learned),
+        "evidence": ("calibrate", *scored, "--target-alpha", 0.0441),
+        "groups": ("run", *by_gene),
+        "search": ("matches", folder / "search.pin"),
     }.items():
-        call_quietly("run", *options, "--out-dir", folder / name)
+        call_quietly(*command, "--out-dir", folder / name)
         shutil.copy(folder / name / "report.html", folder / f"{name}.html")
     scores = ("--scores", folder / "evidence/scores.parquet")
     audit = folder / "audit.tsv"
@@ -276,7 +272,7 @@ def test_text_and_marks_stand_out_in_light_and_dark(name, scheme, browser, pages
               .map(e => getComputedStyle(e))
               .flatMap(s => [s.fill, s.stroke]).filter(c => c.startsWith("rgb("))))"""
         )
-        assert len(marks) >= (1 if name in ("samples", "search") else 3)
+        assert len(marks) >= (1 if name == "search" else 3)
         marks = [color for color in marks if color != paper]  # of hollow points
         assert [color for color in marks if contrast(color, paper) < 2.95] == []
 
@@ -355,20 +351,6 @@ def test_candidates_can_be_searched_and_sorted(browser, pages):
             assert page.js(f"{head}.ariaSort") == order
             values = page.js(scores)
             assert values == sorted(values, reverse=order == "descending")
-
-
-def test_a_page_of_300_samples_can_be_filtered(browser, tmp_path):
-    many = samples.compared(tuple(f"sample {i}" for i in range(299)))
-    (tmp_path / "many.html").write_text(render_comparison(many), encoding="utf-8")
-    assert (tmp_path / "many.html").stat().st_size < 1_600_000
-    with browser.page(tmp_path / "many.html", DESK) as page:
-        rows = "Array.from(document.querySelectorAll('#samples tbody tr'))"
-        assert page.js(f"{rows}.length") == 300
-        assert page.js(f"{rows}[0].cells[1].textContent") == "failed"
-        page.js("document.querySelector('#samples input').focus()")
-        page.call("Input.insertText", text="failed")
-        page.wait(f"{rows}.filter(r => !r.hidden).length === 1")
-        assert page.complaints == []
 
 
 def test_the_contents_stay_in_sight_on_a_wide_screen_only(browser, pages):

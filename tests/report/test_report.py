@@ -15,7 +15,6 @@ import report_samples as samples
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from pu_noise_cli.report.comparison import compared_sample, comparison_page
 from report_samples import (
     Outline,
     chart,
@@ -23,7 +22,6 @@ from report_samples import (
     data_of,
     named_content,
     render,
-    render_comparison,
     section,
 )
 
@@ -242,10 +240,8 @@ def test_a_warning_of_another_version_is_shown_all_the_same():
     notice = Notice("of-tomorrow", "full moon")
     prior = replace(samples.prior(samples.sketch()), notices=(notice,))
     page = render(content_of(samples.sketch(), prior))
-    assert "full moon" in page
-    for text in (page, render_comparison([compared_sample("a", prior)])):
-        assert "of-tomorrow" in text
-        assert "another version" in text
+    for text in ("full moon", "of-tomorrow", "another version"):
+        assert text in page
 
 
 @pytest.mark.parametrize(
@@ -429,26 +425,21 @@ def test_with_beta_at_one_no_label_is_doubted():
 def test_hostile_text_is_text_and_nothing_else():
     plain = Outline(samples.page()).elements
     hostile = Outline(samples.page(samples.HOSTILE)).elements
-    compared = Outline(render_comparison(samples.compared(samples.HOSTILE))).elements
-    tags = {tag for tag, _ in plain} | {"small"}
-    for page in (hostile, compared):
-        assert {tag for tag, _ in page} <= tags
-        scripts = [attributes.get("type") for tag, attributes in page if tag == "script"]
-        assert scripts.count(None) == 2
-        assert set(scripts) == {None, "application/json"}
-        for _, attributes in page:
-            assert not [name for name in attributes if name.startswith("on")]
-            assert attributes.get("href", "#").startswith("#")
-            assert "src" not in attributes
+    assert {tag for tag, _ in hostile} <= {tag for tag, _ in plain} | {"small"}
+    scripts = [attributes.get("type") for tag, attributes in hostile if tag == "script"]
+    assert scripts.count(None) == 2
+    assert set(scripts) == {None, "application/json"}
+    for _, attributes in hostile:
+        assert not [name for name in attributes if name.startswith("on")]
+        assert attributes.get("href", "#").startswith("#")
+        assert "src" not in attributes
 
 
 def test_hostile_text_can_be_read_and_changes_no_direction():
     page = samples.page(samples.HOSTILE)
-    for text in (page, render_comparison(samples.compared(samples.HOSTILE))):
-        text.encode()  # a lone surrogate is spelled out
-        body = text.split("<body>")[1].split("<script")[0]
-        assert not re.search("[\u202a-\u202e\u2066-\u2069\u200e\u200f\u2028\u2029\x00\x1b]", body)
+    page.encode()  # a lone surrogate is spelled out
     body = page.split("<body>")[1].split("<script")[0]
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\u200e\u200f\u2028\u2029\x00\x1b]", body)
     assert "\\u202eturned around" in body
     assert "<bdi>مرحبا بالعالم</bdi>" in body
     assert "a" * 10_000 in body, "the whole of a long name is there"
@@ -497,24 +488,22 @@ def hostile_names(n: int) -> tuple[str, ...]:
         lambda: samples.page(method="all"),
         lambda: samples.page(hostile_names(50)),
         lambda: samples.page(tuple(f"column {i}" for i in range(5000))),
-        lambda: render_comparison(samples.compared(hostile_names(100))),
-        lambda: render_comparison(samples.compared(tuple(f"sample {i}" for i in range(3000)))),
         overfull,
     ],
-    ids=["plain", "long", "wide", "long samples", "many samples", "overfull"],
+    ids=["plain", "long", "wide", "overfull"],
 )
 def test_a_page_can_be_mailed(page):
     assert len(page().encode()) <= MAX_BYTES
 
 
 def test_a_page_refers_to_nothing_outside():
-    for page in (samples.page(), render_comparison(samples.compared(("a", "b")))):
-        addresses = set(re.findall(r"(?:https?|ftp|wss?)://[^\s\"'<>)`]*", page))
-        namespaces = {"2000/svg", "1999/xlink", "2000/xmlns/"}  # names, which nobody fetches
-        assert {a.removeprefix("http://www.w3.org/") for a in addresses} == namespaces
-        policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page).group(1)
-        assert "default-src 'none'" in policy
-        assert "'unsafe-inline'" not in policy.split("script-src")[1]
+    page = samples.page()
+    addresses = set(re.findall(r"(?:https?|ftp|wss?)://[^\s\"'<>)`]*", page))
+    namespaces = {"2000/svg", "1999/xlink", "2000/xmlns/"}  # names, which nobody fetches
+    assert {a.removeprefix("http://www.w3.org/") for a in addresses} == namespaces
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page).group(1)
+    assert "default-src 'none'" in policy
+    assert "'unsafe-inline'" not in policy.split("script-src")[1]
 
 
 def test_equal_inputs_give_equal_bytes_for_any_threads_and_folder(punoise, tables, tmp_path):
@@ -596,68 +585,6 @@ def test_the_command_line_of_a_run_is_one_that_click_takes():
 # The command
 
 
-def test_several_samples_are_compared_with_those_that_failed(punoise, scores, tmp_path):
-    for name in ("a", "b"):
-        out = ("--out", tmp_path / f"{name}.json")
-        punoise("estimate-prior", "--scores", scores, "--sample", f"sample {name}", *out)
-    (tmp_path / "f.json").write_text(json.dumps(samples.failed("x.csv: <no> rows").to_json()))
-    priors = [tmp_path / f"{name}.json" for name in ("a", "b", "f")]
-    punoise("report", "--prior", *priors, "--out", tmp_path / "r.html")
-    repeated = [word for prior in priors for word in ("--prior", prior)]
-    punoise("report", *repeated, "--out", tmp_path / "s.html")
-    page = (tmp_path / "r.html").read_text()
-    assert page == (tmp_path / "s.html").read_text()
-    labels = [row["label"] for row in data_of(page)["samples-alpha"]["datasets"]["rows"]]
-    assert labels == ["sample a", "sample b"]
-    assert "x.csv: <no> rows" in section(page, "failed")
-    assert "x.csv: <no> rows" in section(page, "samples")
-
-
-def test_failed_samples_come_first_and_the_others_by_falling_alpha():
-    page = render_comparison(samples.compared(("a", "b", "c")))
-    rows = page.split('id="samples"')[1].split("<tbody>")[1].split("</tbody>")[0]
-    assert re.findall(r"<tr><td><bdi>(\w+)</bdi>", rows) == ["failed", "c", "b", "a"]
-    for drawn in comparison_page(samples.compared(("a", "b"))).drawn:
-        assert [row["label"] for row in drawn.rows] == ["b", "a"]
-    assert comparison_page([compared_sample("f", samples.failed())]).drawn == []
-
-
-def test_outliers_among_many_samples_are_named():
-    prior = samples.prior(samples.sketch())
-    alphas = [0.2 + 0.005 * i for i in range(20)]
-    found = [
-        compared_sample(
-            name, replace(prior, alpha=alpha, alpha_ci=(0.8 * alpha, min(1.0, 1.2 * alpha)))
-        )
-        for name, alpha in [*((f"s{i}", a) for i, a in enumerate(alphas)), ("odd", 0.9)]
-    ]
-    page = comparison_page(found)
-    assert [(one.name, one.outlier) for one in page.values["outliers"]] == [("odd", "high")]
-    assert "outlier: high α" in section(page.html(), "samples")
-    wide = compared_sample("odd", replace(prior, alpha=0.9, alpha_ci=(0.1, 1.0)))
-    assert comparison_page([*found[:-1], wide]).values["outliers"] == [], "its interval is wide"
-    assert comparison_page([*found[:5], found[-1]]).values["outliers"] == [], "too few to compare"
-
-
-def test_a_sample_links_to_the_report_beside_its_prior(punoise, scores, tmp_path):
-    priors = []
-    for name in ("a b", "c", "javascript:x"):
-        folder = tmp_path / "runs" / name
-        folder.mkdir(parents=True)
-        priors.append(folder / "prior.json")
-        punoise("estimate-prior", "--scores", scores, "--out", priors[-1])
-        if name != "c":
-            (folder / "report.html").write_text("its own")
-    (tmp_path / "out").mkdir()
-    punoise("report", "--prior", *priors, "--out", tmp_path / "out" / "samples.html")
-    page = (tmp_path / "out" / "samples.html").read_text()
-    links = [a["href"] for tag, a in Outline(page).elements if tag == "a" and a["href"][0] != "#"]
-    assert {*links} == {
-        "./../runs/a%20b/report.html",
-        "./../runs/javascript%3Ax/report.html",
-    }
-
-
 def test_samples_of_one_name_stay_apart():
     names = ("same", "same", "same (2)", "s" * 100, "s" * 99)
     drawn = forest("f", "title", "α", [(name, Proportion(0.5), False) for name in names])
@@ -674,7 +601,6 @@ def test_bad_usage_and_input_write_nothing(punoise, scores, tmp_path):
     out = ("--out", tmp_path / "r.html")
     for arguments, code, message in [
         ((*out,), 2, "--prior"),
-        ((*one, *prior, *out), 2, "single --prior"),
         ((*prior, "--provenance", tmp_path / "p.json", *out), 2, "--scores"),
         ((*prior, "--out", tmp_path / "no" / "r.html"), 2, "does not exist"),
         ((*prior, "--out", tmp_path / "p.json"), 2, "overwrite"),
@@ -686,16 +612,6 @@ def test_bad_usage_and_input_write_nothing(punoise, scores, tmp_path):
     ]:
         assert message in punoise("report", *arguments, expect=code).err
         assert not (tmp_path / "r.html").exists()
-
-
-def test_failures_can_be_written_for_pipelines_that_gather(punoise, scores, tmp_path):
-    (tmp_path / "failed.json").write_text(json.dumps(samples.failed("too few rows").to_json()))
-    (tmp_path / "bad.json").write_text("{}")
-    tolerant = ("--out", tmp_path / "r.html", "--on-failure", "write")
-    punoise("report", "--scores", scores, "--prior", tmp_path / "failed.json", *tolerant)
-    assert "too few rows" in (tmp_path / "r.html").read_text()
-    punoise("report", "--prior", tmp_path / "bad.json", tmp_path / "failed.json", *tolerant)
-    assert "not a punoise.prior/1 document" in (tmp_path / "r.html").read_text()
 
 
 def test_a_prior_of_other_rows_is_warned_of(punoise, scores, tmp_path):

@@ -1,6 +1,5 @@
 """Reports of known negatives, of runs without unlabeled rows, and of labeled negatives."""
 
-import json
 import re
 
 import numpy as np
@@ -8,14 +7,12 @@ import pandas as pd
 import pytest
 import report_samples as samples
 from msgspec.structs import replace as changed
-from pu_noise_cli.report.comparison import compared_sample, comparison_page
-from report_samples import Outline, data_of, render, render_comparison, section
+from report_samples import Outline, data_of, render, section
 
-from pu_noise_cli.prior.document import Prior
 from pu_noise_cli.report.figures import histogram_lines
 from pu_noise_cli.report.page import Page
 from pu_noise_cli.score.sketch import Sketch
-from pu_noise_cli.tables.rows import NEGATIVE, SETS
+from pu_noise_cli.tables.rows import NEGATIVE
 
 ALPHA, BETA = 0.2, 0.9
 
@@ -182,11 +179,6 @@ def test_the_files_of_a_run_without_unlabeled_rows_are_read_by_the_others(punois
     of_run = data_of((without / "report.html").read_text())
     assert data_of(again.read_text()) == of_run
     assert "columns" in of_run, "of columns.tsv beside the provenance"
-    found = json.loads(punoise("performance", *common, "--threshold", 0.5).out)
-    assert 0.7 < found["auc"] <= 1
-    assert all(value is not None for value in found["thresholds"][0].values())
-    said = section(again.read_text(), "reviewers")
-    assert f"corrected {found['auc']:.3f}" in said
     refused = punoise("audit", *common, "--out", without / "a.tsv", expect=3)
     assert "no unlabeled rows" in refused.err
 
@@ -298,28 +290,7 @@ def test_labels_to_check_of_labeled_negatives_are_those_that_score_highest(punoi
     assert "to be negative" in section(page, "labels")
 
 
-# Samples compared, and the terminal
-
-
-def priors() -> dict[str, Prior]:
-    return {
-        "plain": samples.prior(samples.sketch()),
-        "decoys": samples.prior_of_decoys(),
-        "stated": samples.stated(samples.without_unlabeled(), ALPHA, BETA),
-    }
-
-
-def test_samples_of_other_kinds_are_compared_in_words_that_fit_them():
-    found = [compared_sample(name, prior) for name, prior in priors().items()]
-    assert "correct labels" in comparison_page(found).drawn[1].title
-    assert "true positives" in comparison_page(found[:1]).drawn[1].title
-    said = {
-        name: Outline(render_comparison([compared_sample(name, p)])).text
-        for name, p in priors().items()
-    }
-    assert "truly are negative." in said["decoys"]
-    assert "truly are." in said["plain"]
-    assert "A stated 20.0%" in said["stated"]
+# The terminal
 
 
 def test_a_stated_prior_of_unlabeled_rows_is_not_called_an_estimate():
@@ -344,34 +315,3 @@ def test_where_nothing_is_assumed_it_is_of_the_right_end():
     assumed = changed(prior.assumed, purity=0.0)
     page = render(samples.content_of(samples.decoys(), changed(prior, assumed=assumed)))
     assert "lowest-scoring rows" in section(page, "answer")
-
-
-# Sketches
-
-
-def test_sketches_of_parts_keep_known_negatives(punoise, tmp_path):
-    found = samples.with_negatives()
-    frame = pd.DataFrame(
-        {
-            "set": np.repeat(SETS, found.counts.sum(0)),
-            "score": np.concatenate([np.repeat(found.scores, n) for n in found.counts.T]),
-        }
-    ).sample(frac=1, random_state=1)
-    frame.insert(0, "id", range(len(frame)))
-    frame.to_csv(tmp_path / "all.tsv", sep="\t", index=False)
-    parts = []
-    for i in range(3):
-        frame[i::3].to_csv(tmp_path / f"{i}.tsv", sep="\t", index=False)
-        parts.append(tmp_path / f"{i}.sketch")
-        punoise("sketch", "--scores", tmp_path / f"{i}.tsv", "--out", parts[-1])
-    punoise("merge-sketches", *parts, "--out", tmp_path / "merged.sketch")
-    punoise("sketch", "--scores", tmp_path / "all.tsv", "--out", tmp_path / "all.sketch")
-    whole = (tmp_path / "all.sketch").read_bytes()
-    assert (tmp_path / "merged.sketch").read_bytes() == whole
-    by_scores = punoise("estimate-prior", "--scores", tmp_path / "all.tsv").out
-    assert punoise("estimate-prior", "--sketch", *parts).out == by_scores
-    assert json.loads(by_scores)["n_negatives"] == 200
-    (tmp_path / "p.json").write_bytes(by_scores)
-    common = ("--scores", tmp_path / "all.tsv", "--prior", tmp_path / "p.json")
-    punoise("report", *common, "--out", tmp_path / "r.html")
-    assert data_of((tmp_path / "r.html").read_text()) == data_of(render(with_negatives()))

@@ -350,7 +350,7 @@ def scale(rng: Random, case: Case, folder: Path) -> None:
 
 
 def sketches(rng: Random, case: Case, folder: Path) -> None:
-    """Sketches of parts, merged in any order, give the prior and posteriors of the whole."""
+    """Sketches of parts, in any order, give the prior and posteriors of the whole."""
     case = replace(case, by=None)
     whole = chain(case, folder / "a")
     scores = pd.read_parquet(folder / "a" / "scores.parquet")
@@ -360,21 +360,25 @@ def sketches(rng: Random, case: Case, folder: Path) -> None:
         if (place == i).any():
             part = folder / f"{i}.tsv"
             scores[place == i].to_csv(part, sep="\t", index=False)
-            call("sketch", "-q", "--scores", part, "--out", f"{part}.sketch")
-            parts.append(f"{part}.sketch")
-    merged, prior, out = folder / "all.sketch", folder / "p.json", folder / "q.parquet"
-    if rng.random() < 0.5:
-        call("merge-sketches", "-q", *parts, "--out", merged)
-        parts = [str(merged)]
+            _sketch(part)
+            parts += ["--sketch", f"{part}.sketch"]
+    prior, out = folder / "p.json", folder / "q.parquet"
     common = ("-q", "--threads", 1, "--seed", case.seed)
     labels = ("--labeled-are", case.labeled_are) if case.labeled_are == "negatives" else ()
-    given = [word for part in parts for word in ("--sketch", part)]
-    call("estimate-prior", *given, *labels, *case.estimation, *common, "--out", prior)
-    if len(parts) > 1:
-        call("merge-sketches", "-q", *parts, "--out", merged)
+    call("estimate-prior", *parts, *labels, *case.estimation, *common, "--out", prior)
     words = ("--scores", folder / "a" / "scores.parquet", "--prior", prior, *case.posterior)
-    call("posterior", *words, "--sketch", merged, *common, "--out", out)
+    call("posterior", *words, *parts, *common, "--out", out)
     same(whole, read(prior, out))
+
+
+def _sketch(scores: Path) -> None:
+    """Write the sketch of scores, which may be few."""
+    from pu_noise_cli.scale.engine import Engine
+    from pu_noise_cli.score.scores import SketchScores, open_scores
+    from pu_noise_cli.score.sketch import write_sketch
+
+    sketch = Engine().gather(SketchScores(), open_scores(str(scores)), "sketch")
+    write_sketch(sketch, f"{scores}.sketch")
 
 
 def threads(rng: Random, case: Case, folder: Path) -> None:
