@@ -10,9 +10,15 @@ import pyarrow as pa
 import pytest
 
 from pu_noise_cli.posterior.calibration import GroupCopies, bounds, calibrate, widen
+from pu_noise_cli.posterior.columns import ScoredChunk
+from pu_noise_cli.posterior.groups import OTHER, Groups
+from pu_noise_cli.posterior.pooling import PooledShares
 from pu_noise_cli.prior.base import Shares
-from pu_noise_cli.score.sketch import Sketch
-from pu_noise_cli.variants.rules import Grading
+from pu_noise_cli.score.sketch import MAX_CELLS, Sketch
+from pu_noise_cli.tables.rows import Chunk
+from pu_noise_cli.variants.apply import LevelRange
+from pu_noise_cli.variants.groups import GroupThresholds
+from pu_noise_cli.variants.rules import Grading, Level
 from pu_noise_cli.variants.thresholds import Publication, Thresholds
 
 COLUMNS = [
@@ -23,6 +29,7 @@ CODES = [
     *("PP3_VeryStrong", "PP3_Strong", "PP3_Moderate", "PP3_Supporting"),
     *("BP4_Supporting", "BP4_Moderate", "BP4_Strong", "BP4_VeryStrong"),
 ]
+NAMES = {level.code: level.name for level in Grading.read("acmg").levels(0.1)}
 ACMG = Grading.read("acmg", 0.0441)
 ABOUT = Publication("assay", "stated", 0.9)
 KNOWN = Shares(0.3, 0.9, from_these_rows=False)
@@ -101,6 +108,51 @@ def test_every_row_of_a_coarse_cell_is_within_the_threshold():
         assert inside.sum() == one.n_unlabeled
 
 
+@pytest.mark.parametrize("lower_is_positive", [False, True])
+def test_the_column_of_levels_begins_and_ends_where_thresholds_do(found, lower_is_positive):
+    thresholds = Thresholds.from_calibration(*found, ACMG, lower_is_positive)
+    reached = [one for one in thresholds.levels if one.reached is not None]
+    begins = np.array([one.reached.score_from for one in reached])
+    own = np.concatenate([begins, np.nextafter(begins, -np.inf), np.nextafter(begins, np.inf)])
+    expected = np.full(len(own), "indeterminate", dtype=object)
+    for one in reached:
+        ends = LevelRange(one.level.code, None, one.reached.score_from, one.reached.score_to)
+        expected[ends.holds(own)] = one.level.name
+    assert expected[: len(begins)].tolist() == [one.level.name for one in reached]
+    sketch, column = found[0].sketch, thresholds.evidence()
+    scores = np.append(-own if lower_is_positive else own, np.nan)
+    chunk = Chunk(pa.record_batch([scores], ["score"]), np.zeros(len(scores), np.int8), 0, 0, "", 0)
+    rows = ScoredChunk(sketch, chunk, scores)
+    assert column.array(rows, rows.scored).to_pylist() == [*expected, None]
+
+
+@pytest.mark.parametrize("lower_is_positive", [False, True])
+def test_a_group_has_the_levels_of_its_own_thresholds(found, lower_is_positive):
+    """Of two groups, one does not reach the stronger level; rows of no group are OTHER's."""
+    levels = (
+        Level("strong", 9.0, 0.5, "S"),
+        Level("weak", 2.0, 0.2, "W"),
+        Level("against", 0.5, 0.01, "A"),
+    )
+    begins = np.array([[2.0, 1.0, -1.0], [np.nan, 1.5, -2.0]])
+    unit = {field.name: np.zeros(2) for field in dataclasses.fields(PooledShares)}
+    groups = Groups("gene", (OTHER, "G"), np.ones((2, 3), np.int64), PooledShares(**unit))
+    thresholds = GroupThresholds(groups, levels, begins, lower_is_positive)
+    sign = -1.0 if lower_is_positive else 1.0
+    for code, column in zip("SWA", begins.T, strict=True):
+        np.testing.assert_array_equal(thresholds.columns[code], sign * column)
+    scores = np.array([2.0, 1.0, np.nextafter(1.0, 0), -1.0, np.nextafter(-1.0, 0), np.nan] * 2)
+    names = [*["", "unheard of"] * 3, *["G"] * 6]
+    batch = pa.record_batch([pa.array(names)], ["gene"])
+    chunk = Chunk(batch, np.zeros(len(scores), np.int8), 0, 0, "", 0)
+    rows, column = ScoredChunk(found[0].sketch, chunk, scores), thresholds.evidence()
+    none = "indeterminate"
+    assert column.array(rows, rows.scored).to_pylist() == [
+        *("strong", "weak", none, "against", none, None),
+        *("weak", none, none, none, none, None),
+    ]
+
+
 def test_points_are_ranges_as_excalibr_has_them(found):
     document = Thresholds.from_calibration(*found, ACMG, True).to_json(ABOUT)
     keys = {"prior", "point_ranges", "dataset", "scoreset_flipped", "uncalibratable_reason"}
@@ -146,6 +198,62 @@ def test_uncertain_shares_enter_through_the_densities_only(found):
     sketch = calibration.sketch
     same = calibrate(sketch, Shares(0.3, 0.9, False, draws=((0.3, 0.9),) * 5))
     np.testing.assert_allclose(bounds(same, 0).at(0.0441), certain, rtol=0.05)
+
+
+@pytest.mark.parametrize("lower_is_positive", [False, True])
+def test_counts_of_levels_are_those_of_their_rows(lower_is_positive, punoise, tmp_path):
+    """Where the sketch is coarser than the scores, too."""
+    rng = np.random.default_rng(6)
+    sizes = {"labeled": (3000, 1.0), "negative": (3000, 0.0), "unlabeled": (9000, 0.2)}
+    score = np.concatenate([scores_of(rng, n, share) for n, share in sizes.values()])
+    names = np.repeat([*sizes], [n for n, _ in sizes.values()])
+    assert len(np.unique(score)) > MAX_CELLS
+    frame = pd.DataFrame({"set": names, "x": -score if lower_is_positive else score})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    table = ("--table", tmp_path / "rows.parquet", "--label-column", "set", "--score-column", "x")
+    direction = ("--lower-is-positive",) if lower_is_positive else ()
+    punoise("calibrate", *table, *direction, "--out-dir", tmp_path / "out")
+    posterior = pd.read_parquet(tmp_path / "out/posterior.parquet")
+    written = pd.read_csv(tmp_path / "out/thresholds.tsv", sep="\t", index_col="level")
+    counted = pd.crosstab(posterior["evidence"], posterior["set"])
+    reached = written[written["score_from"].notna()]
+    assert len(reached) >= 5
+    for side in ("PP3", "BP4"):
+        own = reached[reached.index.str.startswith(side)].sort_values("points", key=abs)
+        at_least = own[["n_unlabeled", "n_labeled", "n_negatives"]]
+        exactly = at_least - at_least.shift(-1, fill_value=0)  # without the stronger levels
+        rows = counted.loc[exactly.index.map(NAMES), ["unlabeled", "labeled", "negative"]]
+        np.testing.assert_array_equal(rows, exactly)
+    assert counted.index.isin([*(NAMES[code] for code in reached.index), "indeterminate"]).all()
+
+
+def test_calibrate_learns_a_score_if_no_column_is_one(punoise, tables, tmp_path):
+    quick = ("--classifier", "logistic", "--out-dir")
+    for command in ("run", "calibrate"):
+        punoise(command, *tables, *quick, tmp_path / command)
+    names = ("scores.parquet", "prior.json", "columns.tsv")
+    both = ([(tmp_path / c / name).read_bytes() for name in names] for c in ("run", "calibrate"))
+    assert next(both) == next(both)
+    out = tmp_path / "calibrate"
+    document = json.loads((out / "thresholds.json").read_text())
+    assert document["provenance"]["score_column"] is None
+    written = pd.read_csv(out / "thresholds.tsv", sep="\t")
+    begins = written["score_from"].dropna()
+    assert len(begins)
+    assert begins.between(0, 1).all()  # on the scale of the learned score
+    scored = ("--model", out / "model.punoise", "--table", tables[3], "--out", tmp_path / "s.tsv")
+    punoise("score", *scored)
+    applied = (
+        "--table",
+        tmp_path / "s.tsv",
+        "--score-column",
+        "score",
+        "--out",
+        tmp_path / "e.tsv",
+    )
+    punoise("apply", "--thresholds", out / "thresholds.tsv", *applied)
+    levels = set(pd.read_csv(tmp_path / "e.tsv", sep="\t")["level"])
+    assert {"indeterminate"} < levels <= {"indeterminate", *written["level"]}
 
 
 @pytest.fixture
