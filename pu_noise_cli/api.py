@@ -19,10 +19,10 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -35,15 +35,16 @@ from .audit.design import designs, draw_rows, earlier_rows
 from .errors import EstimationError, InputError, UsageError, option, python_spelling
 from .notices import Notice
 from .numerics import FloatArray, IntArray
-from .options import check_together, check_values, definitions, passed
-from .pipeline import Inputs, Posteriors, ScoredRows
+from .options import build, check_together, check_values, definitions, passed
+from .pipeline import Posteriors, ScoredRows
 from .posterior.candidates import FirstRows
 from .prior.document import Prior, percent
-from .recipes.run import RunSettings, answer_rows, interpret_rows, open_inputs
+from .recipes.run import answer_rows, interpret_rows, open_inputs
 from .report.page import PRINT, Page
 from .result import Result, Tables
 from .scale.engine import Engine
 from .score.contributions import as_batch
+from .settings import Analysis, Inputs, Wanted
 from .tables.files import read_bytes
 from .tables.frames import SCORE, Form, to_arrow
 from .tables.reading import Table, open_table, table_in_memory
@@ -54,12 +55,7 @@ from .variants.apply import GroupRanges, LevelRanges, WriteEvidence
 
 Frame: TypeAlias = Any  # a data frame of the caller's library
 TableLike: TypeAlias = Any  # a data frame, a series of scores, a numpy array, or a file name
-Settings = TypeVar("Settings")
 
-# options of `run` that are about its process and its files
-OF_THE_PROCESS = frozenset(
-    ["out_dir", "table_format", "shards", "dask", "strict", "on_failure"]
-) | {"quiet", "verbose"}
 # the values of `set` for the rows of each table
 SETS = {"labeled": ["labeled"], "negatives": ["negative"], "unlabeled": ["unlabeled", "overlap"]}
 ONE_TABLE, ALL = "table", "all"
@@ -230,7 +226,7 @@ class Estimated(Model):
     (2, 2)
     """
 
-    settings: RunSettings
+    settings: Analysis
     result: Result
     scores: MemoryTable  # SCORES
     tables: Mapping[str, pa.Table]  # POSTERIOR by set, and further outputs by name
@@ -522,7 +518,7 @@ def _interpreted(answer: Answer) -> Answer:
     assert answer.prior is not None
     prior, target_alpha = pipeline.in_population(answer.prior, None)
     calibration = pipeline.calibrate_scores(pipeline.stored_scores(answer), prior)
-    posteriors = pipeline.interpret(calibration, pipeline.Wanted(target_alpha=target_alpha))
+    posteriors = pipeline.interpret(calibration, Wanted(target_alpha=target_alpha))
     return replace(answer, columns=posteriors.columns)
 
 
@@ -672,17 +668,12 @@ def estimate(
     """
     values = dict(locals())
     with _as_in_python():
-        known = option_definitions()
+        known = definitions(Analysis)
         options = passed(known, values)
         check_values(known, options, pipeline.registered)
         check_together(known, options)
         inputs, arrow, forms = _opened(options)
-        settings = RunSettings(
-            inputs=_pick(Inputs, {**options, **inputs}),
-            scoring=_pick(pipeline.ScoreSettings, options),
-            prior=_pick(pipeline.PriorSettings, options),
-            wanted=_pick(pipeline.Wanted, options),
-        )
+        settings = build(Analysis, {**options, **inputs})
         rows, scores, posterior = open_inputs(settings), MemoryTable(), MemoryTable()
         result = answer_rows(settings, rows, Engine(threads), Tables(scores, posterior))
         sources = _sources(forms, rows)
@@ -716,13 +707,6 @@ def located(result: Estimated, index: Any, places: Mapping[str, IntArray]) -> Es
     """
     form = Form(index=index, numbered=True)
     return replace(result, sources={name: (form, places[name]) for name in result.sources})
-
-
-def option_definitions() -> dict[str, Mapping[str, Any]]:
-    """The options of `estimate`, as options.toml defines them."""
-    run, posterior = definitions("run"), definitions("posterior")
-    of_run = {name: entry for name, entry in run.items() if name not in OF_THE_PROCESS}
-    return {**of_run, **{name: posterior[name] for name in ("bounds", "fdr")}}
 
 
 def _opened(
@@ -854,14 +838,6 @@ def apply(
         if not batches:
             raise InputError("table: has no rows")
     return form.native(pa.Table.from_batches(batches))
-
-
-def _pick(settings: type[Settings], options: Mapping[str, Any]) -> Settings:
-    """Settings whose fields are set by the options of the same names."""
-    names = {field.name for field in fields(settings)}  # type: ignore[arg-type]
-    chosen = {name: value for name, value in options.items() if name in names}
-    lists = {name: tuple(value) for name, value in chosen.items() if isinstance(value, list)}
-    return settings(**{**chosen, **lists})
 
 
 def _open(name: str, table: TableLike, unused: set[str], series: str = SCORE) -> tuple[Table, Form]:

@@ -24,7 +24,7 @@ def printable(text: str) -> str:
 
 # ---- How options are spelled
 
-_IRREGULAR = {"table_format": "--format", "set_name": "--set"}
+_IRREGULAR = {"table_format": "--format", "set_name": "--set", "sketch_out": "--sketch"}
 _in_python: ContextVar[bool] = ContextVar("in_python", default=False)
 
 

@@ -8,8 +8,7 @@
     columns = interpret(meaning, wanted, bounds)         the columns of POSTERIOR
     write_posteriors(columns, scored, engine, out)       POSTERIOR, row by row
 
-These are the steps; recipes/ has what each command makes of them. Settings have a field for each
-option.
+These are the steps; recipes/ has what each command makes of them.
 """
 
 from __future__ import annotations
@@ -61,10 +60,9 @@ from .score.overlap import NO_OVERLAP, find_overlap
 from .score.scores import SketchScores, WriteScores, are_negated, column_notices
 from .score.sketch import Sketch, check_sizes
 from .score.sketch import read_sketches as merge_sketch_files
-from .score.training import ScoreSettings as ScoreSettings
 from .score.training import Trained, survey_step
 from .score.training import train as train_model
-from .tables.dialect import Layout
+from .settings import Inputs, PriorSettings, ScoreSettings, Wanted
 from .tables.reading import Table, open_table
 from .tables.results import InputFile, Provenance
 from .tables.rows import IGNORED, LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
@@ -81,37 +79,6 @@ def registered(kind: str) -> Collection[str]:
 
 
 # ---- Tables to rows
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """The tables, and the role of each column."""
-
-    labeled: str | Table | None = None
-    unlabeled: str | Table | None = None
-    negatives: str | Table | None = None
-    table: str | Table | None = None  # of all rows, with a label column
-    input_format: str | None = None
-    delimiter: str | None = None
-    decimal: str | None = None
-    sheet: str | None = None
-    label_column: str | None = None
-    labeled_value: Sequence[str] = ()
-    negative_value: Sequence[str] = ()
-    unlabeled_value: Sequence[str] = ()
-    ignore_value: Sequence[str] = ()
-    labeled_are: str | None = None
-    id_column: Sequence[str] = ()
-    keep_columns: Sequence[str] = ()
-    group_column: str | None = None
-    by: str | None = None
-    features: Sequence[str] = ()
-    drop_columns: Sequence[str] = ()
-    score_column: str | None = None
-
-    @property
-    def layout(self) -> Layout:
-        return Layout(self.input_format, self.delimiter, self.decimal, self.sheet)
 
 
 def check_unlabeled(inputs: Inputs, alpha: float | None) -> None:
@@ -299,20 +266,6 @@ def with_labels(sketch: Sketch, labeled_are: str | None) -> Sketch:
 # ---- Scores to the prior
 
 
-@dataclass(frozen=True)
-class PriorSettings:
-    """How alpha and beta are estimated, or what they are stated to be."""
-
-    method: str | None = None
-    alpha: float | None = None  # stated, and then not estimated
-    beta: float | None = None
-    purity: float | None = None  # of the unlabeled rows that score highest, not of the labels
-    alpha_between: tuple[float, float] | None = None
-    beta_between: tuple[float, float] | None = None
-    sample: str | None = None
-    seed: int = 0
-
-
 def estimate(
     scored: ScoredRows,
     settings: PriorSettings,
@@ -413,18 +366,6 @@ def failed_prior_for(settings: PriorSettings, error: PunoiseError) -> Prior:
 
 
 # ---- Prior to posteriors
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is wanted in addition to the posteriors."""
-
-    bounds: bool = False
-    fdr: float | None = None  # at which rows are called
-    target_alpha: float | None = None
-    by: str | None = None
-    groups: str | None = None  # GROUPS, estimated elsewhere
-    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ..errors import UsageError
-from .options import Options, command
+from ..settings import AuditSettings
+from .options import command, engine_for
 from .process import Console
 
 
-@command("audit")
-def audit(options: Options, console: Console) -> None:
+@command("audit", AuditSettings)
+def audit(settings: AuditSettings, console: Console) -> None:
     """Choose rows to verify by hand, to narrow the interval of alpha.
 
     Fill in the column 'verdict' with yes or no. Leave it empty if you are unsure, and keep all
@@ -22,18 +23,12 @@ def audit(options: Options, console: Console) -> None:
     punoise estimate-prior --scores scores.tsv --verdicts audit.tsv --out verified.json
     """
     from ..recipes import steps
-    from ..tables.dialect import Layout
 
-    by_set = (options.labeled, options.negatives, options.unlabeled)
-    if any(by_set) and (options.labeled is None or options.unlabeled is None):
+    inputs = settings.inputs
+    by_set = (inputs.labeled, inputs.negatives, inputs.unlabeled)
+    if any(by_set) and (inputs.labeled is None or inputs.unlabeled is None):
         raise UsageError("give both --labeled and --unlabeled, or --table")
-    tables = by_set if options.table is None else (options.table,)
-    settings = options.pick(
-        steps.AuditSettings,
-        layout=options.pick(Layout),
-        tables=[name for name in tables if name is not None],
-    )
-    with options.engine(console) as engine:
+    with engine_for(settings.process, console) as engine:
         drawn = steps.audit(settings, engine)
     wanted = settings.rows, settings.labeled_rows
     fewer = (
@@ -42,7 +37,7 @@ def audit(options: Options, console: Console) -> None:
         else ""
     )
     console.say(
-        f"rows   {drawn.rows} to verify in {options.out}{fewer}: fill in the column verdict"
+        f"rows   {drawn.rows} to verify in {settings.out}{fewer}: fill in the column verdict"
     )
     for name, rows, design in zip(("alpha", "beta"), wanted, drawn.designs, strict=True):
         if rows:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .options import Options, command
+from ..settings import MatchSettings
+from .options import command, engine_for
 from .process import Console
 
 if TYPE_CHECKING:
@@ -14,8 +15,8 @@ SHOWN_RATES = (0.01, 0.05)  # of false discoveries
 FILTER = "filter on the column q-value; run_q-value is for a run that is reported alone"
 
 
-@command("matches")
-def matches(options: Options, console: Console) -> None:
+@command("matches", MatchSettings)
+def matches(settings: MatchSettings, console: Console) -> None:
     """PSMs, peptides and decoys from the matches of a search.
 
     Takes .pin files, directories or quoted globs of them, with targets and decoys together or in
@@ -30,20 +31,11 @@ def matches(options: Options, console: Console) -> None:
     punoise matches 'runs/*.pin' --by charge --out-dir results
     punoise matches --model results/model.punoise new.pin --out-dir new
     """
-    from ..proteomics.columns import MatchColumns
-    from ..recipes.matches import MatchSettings, run_matches
-    from ..score.training import ScoreSettings
+    from ..recipes.matches import run_matches
 
-    settings = options.pick(
-        MatchSettings,
-        columns=options.pick(MatchColumns),
-        scoring=options.pick(ScoreSettings),
-        options=options.recorded(affects_results=True),
-        execution=options.recorded(affects_results=False),
-    )
-    with options.engine(console) as engine:
-        result = run_matches(settings, engine, options.out_dir)
-    print_matches(result, options.out_dir, console)
+    with engine_for(settings.process, console) as engine:
+        result = run_matches(settings, engine, settings.out_dir)
+    print_matches(result, settings.out_dir, console)
     console.conclude(result.notices)
 
 

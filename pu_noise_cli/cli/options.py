@@ -1,32 +1,31 @@
-"""Options as data (options.toml): how they become click's parameters, and what the user passed."""
+"""The options of a command's settings as click's parameters, and commands that take settings."""
 
 from __future__ import annotations
 
 import contextlib
 import csv
 import functools
+import itertools
 import math
-import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import MISSING
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from ..errors import option
-from ..options import Definition, Limits, check_together, definitions, limits, options_document
-from ..options import passed as passed_options
+from ..options import Definition, build, check_together, definitions, passed
+from ..settings import CommandSettings, Process
 from .help import HEADINGS, Command
 from .process import Console
 
 if TYPE_CHECKING:
     from ..scale.engine import Engine
 
-KIND_HEADINGS = {"file": "Input", "files": "Input", "output": "Output", "names": "Columns"}
-Settings = TypeVar("Settings")
+Settings = TypeVar("Settings", bound=CommandSettings)
 
 
 # ---- Kinds of values
@@ -104,31 +103,7 @@ class RegistryChoice(click.Choice):  # type: ignore[type-arg]
         return tuple(pipeline.registered(self.registry))
 
 
-def _value_type(entry: Definition) -> dict[str, Any]:
-    """Click's settings for the values of an option."""
-    kind, range_ = entry.get("kind", "text"), limits(entry) or Limits(None, None)
-    low, high, is_open = range_
-    if "choices" in entry:
-        choices = entry["choices"]
-        is_list = isinstance(choices, list)
-        return {"type": click.Choice(choices) if is_list else RegistryChoice(choices)}
-    kinds: dict[str, dict[str, Any]] = {
-        "text": {},
-        "texts": {"multiple": True},
-        "flag": {"is_flag": True},
-        "switch": {"default": None},  # on, off or neither
-        "file": {"type": FileName()},
-        "files": {"type": FileName(), "multiple": True},
-        "output": {"type": FileName()},
-        "argument": {"type": FileName(), "nargs": -1},
-        "names": {"type": NameList(), "multiple": True, "metavar": "A,B,..."},
-        "range": {"type": Finite(low, high), "nargs": 2, "metavar": "LOW HIGH"},
-        "numbers": {"type": Finite(low, high), "multiple": True},
-        "integer": {"type": WholeNumber(entry.get("min"), entry.get("max")), "metavar": "N"},
-    }
-    for name in ("fraction", "open-fraction", "number"):
-        kinds[name] = {"type": Finite(low, high, min_open=is_open, max_open=is_open)}
-    return kinds[kind]
+# ---- Parameters
 
 
 class Parameter(click.Option):
@@ -152,137 +127,139 @@ class Argument(click.Argument):
         return self.make_metavar(ctx), self.explanation
 
 
-def cores() -> int:
-    """The cores this process may use, which a scheduler may have limited."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _parameter(definition: Definition) -> click.Parameter:
+    name, stated, default = definition.name, definition.option, definition.default
+    settings = _value_type(definition) | {"required": default is MISSING}
+    if stated.metavar is not None:
+        settings["metavar"] = stated.metavar
+    if stated.is_argument:
+        return Argument([name], help=stated.help, **settings)
+    if callable(default):  # the help says more than its value
+        settings |= {"default": default, "show_default": False}
+    elif default not in (None, (), MISSING) and definition.kind != "flag":
+        settings |= {"default": default, "show_default": True}
+    flag = option(name)
+    flags = [f"{flag}/--no-{flag.removeprefix('--')}" if definition.kind == "switch" else flag]
+    flags += [] if stated.also is None else [stated.also]
+    heading = stated.heading or _heading(definition)
+    return Parameter(
+        [*flags, name], heading=heading, help=stated.help, envvar=stated.envvar, **settings
+    )
 
 
-def _parameter(name: str, entry: Definition) -> click.Parameter:
-    settings = _value_type(entry)
-    settings |= {key: entry[key] for key in ("metavar", "required", "envvar") if key in entry}
-    if entry.get("kind") == "argument":
-        return Argument([name], help=entry["help"], **settings)
-    if "default" in entry:
-        computed = entry["default"] == "cores"
-        settings |= {
-            "default": cores if computed else entry["default"],
-            "show_default": not computed,
-        }
-    flags = entry.get("flag", option(name)).split()
-    if "/" in flags[0]:  # neither yes nor no
-        settings["default"] = None
-    kind = entry.get("kind", "text")
-    heading = entry.get("heading") or KIND_HEADINGS.get(kind, HEADINGS[-1])
-    return Parameter([*flags, name], heading=heading, help=entry.get("help", ""), **settings)
+def _value_type(definition: Definition) -> dict[str, Any]:
+    """Click's settings for the values of an option."""
+    kind, stated = definition.kind, definition.option
+    if kind == "choice":
+        choices = definition.choices
+        known = RegistryChoice(choices) if isinstance(choices, str) else click.Choice(choices)
+        return {"type": known}
+    if stated.file is not None:
+        several = {"nargs": -1} if stated.is_argument else {"multiple": True}
+        return {"type": FileName()} | (several if kind == "names" else {})
+    if _has_lists(definition):
+        return {"type": NameList(), "multiple": True, "metavar": "A,B,..."}
+    if kind == "names":
+        return {"multiple": True}
+    (low, high), is_open = stated.range or (None, None), stated.ends_excluded
+    number = Finite(low, high, min_open=is_open, max_open=is_open)
+    kinds: dict[str, dict[str, Any]] = {
+        "text": {},
+        "flag": {"is_flag": True},
+        "switch": {"default": None},  # on, off or neither
+        "integer": {"type": WholeNumber(low, high), "metavar": "N"},
+        "number": {"type": number},
+        "range": {"type": number, "nargs": 2, "metavar": "LOW HIGH"},
+    }
+    return kinds[kind]
 
 
-# ---- What the user passed
-
-
-class Options:
-    """The values of a command's options, as attributes; names in lists are flattened."""
-
-    def __init__(self, command: str, values: dict[str, Any]) -> None:
-        self.definitions, self.values = definitions(command), values
-
-    def __getattr__(self, name: str) -> Any:
-        value = self.values[name]
-        if self.definitions[name].get("kind") == "names":
-            return tuple(item for names in value for item in names)
-        return value
-
-    def pick(self, settings: type[Settings], **more: Any) -> Settings:
-        """Settings whose fields are set by the options of the same names that the user passed."""
-        names = [field.name for field in fields(settings)]  # type: ignore[arg-type]
-        passed = {name: getattr(self, name) for name in names if name in self._passed()}
-        return settings(**{**passed, **more})
-
-    def _passed(self) -> dict[str, Any]:
-        """The options that have a value; a flag has one only if it is set."""
-
-        return passed_options(self.definitions, self.values)
-
-    def recorded(self, affects_results: bool) -> dict[str, Any]:
-        """The options passed that results depend on, or the others, for the provenance."""
-        return {
-            name: value
-            for name, value in self._passed().items()
-            if self.definitions[name].get("affects_results", True) is affects_results
-        }
-
-    def files(self, *kinds: str) -> list[str]:
-        """The files that options of some kinds name."""
-        named = [v for n, v in self._passed().items() if self.definitions[n].get("kind") in kinds]
-        return [file for value in named for file in ((value,) if isinstance(value, str) else value)]
-
-    @property
-    def data_out(self) -> str | None:
-        """The target of a document: by default standard output, unless that is a terminal."""
-        out: str | None = self.values["out"]
-        return "-" if out is None and not sys.stdout.isatty() else out
-
-    def check_data_out(self) -> None:
-        from ..tables.writing import check_target
-
-        if self.data_out is not None:
-            check_target(self.data_out)
-
-    def write_data(self, document: dict[str, Any]) -> None:
-        from ..tables.writing import write_json
-
-        if self.data_out is not None:
-            write_json(self.data_out, document)
-
-    def engine(self, console: Console) -> AbstractContextManager[Engine]:
-        """Who does the work: this process, or the Dask cluster that the user names."""
-        from ..scale.engine import open_engine
-
-        return open_engine(self.values.get("dask"), self.threads, console)
-
-    def check(self) -> None:
-        """Stop where an option lacks another one that it needs, or meets one that it excludes."""
-        check_together(self.definitions, self._passed())
-
-    def check_files(self) -> None:
-        """Stop where an output is an input or another output, or inputs may be of two commands."""
-        from ..tables.results import check_complete
-        from ..tables.writing import check_distinct
-
-        inputs = self.files("file", "files", "argument")
-        check_distinct(self.files("output"), inputs)
-        for name in inputs:
-            check_complete(name)
+def _heading(definition: Definition) -> str:
+    """The heading of an option that states none."""
+    if definition.option.file is not None:
+        return "Input" if definition.option.file == "read" else "Output"
+    return "Columns" if definition.kind == "names" else HEADINGS[-1]
 
 
 # ---- Commands
 
 
-def command(name: str) -> Callable[[Callable[[Options, Console], None]], click.Command]:
-    """Make a command, with its options of options.toml, of a function that takes their values."""
+def command(
+    name: str, kind: type[Settings]
+) -> Callable[[Callable[[Settings, Console], None]], click.Command]:
+    """Make a command of a function that takes settings, whose options are those of the command."""
 
-    def decorate(function: Callable[[Options, Console], None]) -> click.Command:
+    def decorate(function: Callable[[Settings, Console], None]) -> click.Command:
+        options = definitions(kind)
+
         def call(**values: Any) -> None:
-            options = Options(name, values)
-            options.check()
-            _load(options.threads)
-            strict = values.get("strict", False)
+            given = passed(options, values)
+            check_together(options, given)
+            settings = _settings(kind, values, given)
+            process = settings.process
+            _load(process.threads)
             skipped = values.get("missing_score") == "skip"
             asked_for = frozenset(["missing-scores"] if skipped else [])
-            console = Console(options.quiet, options.verbose, strict, asked_for)
+            console = Console(process.quiet, process.verbose, process.strict, asked_for)
             console.relay_messages()
-            options.check_files()
-            function(options, console)
-            for file in options.files("output"):
+            _check_files(options, given)
+            function(settings, console)
+            for file in _files(options, given, "written"):
                 if file != "-":
                     console.say(f"wrote  {file}")
 
-        parameters = [_parameter(n, entry) for n, entry in definitions(name).items()]
-        short = options_document()["short"].get(name, "").split()
+        parameters = [_parameter(definition) for definition in options.values()]
+        short = getattr(kind, "SHORT", ())
         return Command(name, callback=call, params=parameters, help=function.__doc__, short=short)
 
     return decorate
+
+
+def _settings(
+    kind: type[Settings], values: Mapping[str, Any], given: Mapping[str, Any]
+) -> Settings:
+    """The settings with values of the command line, and with those given for the provenance."""
+    options = definitions(kind)
+    flat = {
+        name: tuple(itertools.chain(*value)) if _has_lists(options[name]) else value
+        for name, value in values.items()
+    }
+    by_effect: dict[bool, dict[str, Any]] = {True: {}, False: {}}
+    for name, value in given.items():
+        by_effect[options[name].option.affects_results][name] = value
+    return build(kind, {**flat, "options": by_effect[True], "execution": by_effect[False]})
+
+
+def _has_lists(definition: Definition) -> bool:
+    """Whether an option has several lists of names, A,B,... each."""
+    stated = definition.option
+    return definition.kind == "names" and stated.file is None and not stated.is_repeated
+
+
+def engine_for(process: Process, console: Console) -> AbstractContextManager[Engine]:
+    """Who does the work: this process, or the Dask cluster that the user names."""
+    from ..scale.engine import open_engine
+
+    return open_engine(process.dask, process.threads, console)
+
+
+def _files(
+    options: Mapping[str, Definition], given: Mapping[str, Any], use: Literal["read", "written"]
+) -> list[str]:
+    """The files that options name, to be read or written."""
+    named = [v for n, v in given.items() if options[n].option.file == use]
+    return [file for value in named for file in ((value,) if isinstance(value, str) else value)]
+
+
+def _check_files(options: Mapping[str, Definition], given: Mapping[str, Any]) -> None:
+    """Stop where an output is an input or another output, or inputs may be of two commands."""
+    from ..tables.results import check_complete
+    from ..tables.writing import check_distinct
+
+    inputs = _files(options, given, "read")
+    check_distinct(_files(options, given, "written"), inputs)
+    for name in inputs:
+        check_complete(name)
 
 
 class _NoPandas:

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from .options import Options, command
+from ..settings import PosteriorSettings
+from .options import command, engine_for
 from .process import Console
 
 
-@command("posterior")
-def posterior(options: Options, console: Console) -> None:
+@command("posterior", PosteriorSettings)
+def posterior(settings: PosteriorSettings, console: Console) -> None:
     """Compute each row's probability of being positive.
 
     \b
     punoise posterior --scores scores.tsv --prior prior.json --out posterior.tsv
     punoise posterior --scores scores.tsv --alpha 0.0441 --beta 0.99 --out posterior.tsv
     """
-    from .. import pipeline
     from ..recipes import steps
 
-    settings = options.pick(
-        steps.PosteriorSettings, wanted=options.pick(pipeline.Wanted), sketches=options.sketch
-    )
-    with options.engine(console) as engine:
+    with engine_for(settings.process, console) as engine:
         written = steps.posterior(settings, engine)
     if written.groups is not None:
         console.print_groups(written.groups)
-    rows = written.rows
-    if options.fdr is not None and rows.unlabeled:
+    rows, fdr = written.rows, settings.wanted.fdr
+    if fdr is not None and rows.unlabeled:
         lowest = f"; the lowest fdr of any row is {rows.lowest_fdr:.2g}"
         console.say(
-            f"calls  {rows.called:,} unlabeled rows have an fdr of at most {options.fdr}"
+            f"calls  {rows.called:,} unlabeled rows have an fdr of at most {fdr}"
             f"{'' if rows.called else lowest}"
         )
     console.conclude(written.notices)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ..errors import UsageError
-from .options import Options, command
+from ..settings import ReportSettings, SummarizeSettings
+from .options import command, engine_for
 from .process import Console
 
 
-@command("report")
-def report(options: Options, console: Console) -> None:
+@command("report", ReportSettings)
+def report(settings: ReportSettings, console: Console) -> None:
     """Write the HTML report of a directory of results, or of scores and their prior, anew.
 
     \b
@@ -18,25 +19,23 @@ def report(options: Options, console: Console) -> None:
     from ..recipes import report as recipe
     from ..report import page as figures
 
-    if (len(options.folder) == 1) == (options.scores is not None):
+    if (settings.folder is None) == (settings.scores is None):
         raise UsageError("give a directory of results, or --scores with --prior")
-    if options.scores is not None and options.out is None:
+    if settings.scores is not None and settings.out is None:
         raise UsageError("--scores needs --out")
-    if options.figures is not None:
+    if settings.figures is not None:
         figures.converter()  # a usage error if it is missing
-    folder = options.folder[0] if options.folder else None
-    settings = options.pick(recipe.ReportSettings, folder=folder)
-    with options.engine(console) as engine:
+    with engine_for(settings.process, console) as engine:
         written = recipe.report(settings, engine)
-    if options.figures is not None:
-        figures.write_figures(written.page.drawn, options.figures)
-    if options.out is None:
+    if settings.figures is not None:
+        figures.write_figures(written.page.drawn, settings.figures)
+    if settings.out is None:
         console.say(f"wrote  {written.out}")
     console.conclude(written.notices)
 
 
-@command("summarize")
-def summarize(options: Options, console: Console) -> None:
+@command("summarize", SummarizeSettings)
+def summarize(settings: SummarizeSettings, console: Console) -> None:
     """Gather the results of many samples in one table.
 
     A sample whose estimation failed (--on-failure write) is listed with the reason.
@@ -49,12 +48,12 @@ def summarize(options: Options, console: Console) -> None:
     from ..tables.files import read_json
     from ..tables.writing import check_table_target, check_target, write_json, write_table
 
-    check_table_target(options.out)
-    if options.multiqc is not None:
-        if not options.multiqc.endswith("_mqc.json"):
-            raise UsageError(f"--multiqc {options.multiqc}: the name must end in _mqc.json")
-        check_target(options.multiqc)
-    rows = summarize((name, parse_prior(name, read_json(name))) for name in options.priors)
-    write_table(options.out, as_batch(rows))
-    if options.multiqc is not None:
-        write_json(options.multiqc, multiqc_content(rows))
+    check_table_target(settings.out)
+    if settings.multiqc is not None:
+        if not settings.multiqc.endswith("_mqc.json"):
+            raise UsageError(f"--multiqc {settings.multiqc}: the name must end in _mqc.json")
+        check_target(settings.multiqc)
+    rows = summarize((name, parse_prior(name, read_json(name))) for name in settings.priors)
+    write_table(settings.out, as_batch(rows))
+    if settings.multiqc is not None:
+        write_json(settings.multiqc, multiqc_content(rows))

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ..errors import EstimationError, InputError
-from .options import Options, command
+from ..settings import RunSettings
+from .options import command, engine_for
 from .process import Console
 
-Settings = TypeVar("Settings", bound="RunSettings")
-
 if TYPE_CHECKING:
-    from ..recipes.run import RunSettings, WrittenRun
+    from ..recipes.run import WrittenRun
     from ..result import Result
 
 
-@command("run")
-def run(options: Options, console: Console) -> None:
+@command("run", RunSettings)
+def run(settings: RunSettings, console: Console) -> None:
     """Run the whole analysis: scores, alpha and beta, posteriors, report.
 
     Writes report.html, candidates.tsv (the most likely positives), labels_to_check.tsv (the most
@@ -33,34 +32,18 @@ def run(options: Options, console: Console) -> None:
     """
     from ..recipes import run as recipe
 
-    settings = pick_settings(recipe.RunSettings, options)
+    out_dir = settings.out_dir
     try:
-        with options.engine(console) as engine:
-            written = recipe.run(settings, engine, options.out_dir)
+        with engine_for(settings.process, console) as engine:
+            written = recipe.run(settings, engine, out_dir)
     except (InputError, EstimationError) as error:
-        if options.on_failure != "write":
+        if settings.process.on_failure != "write":
             raise
         console.say(f"punoise: warning: no estimate: {error}")
-        console.check_strict(recipe.write_failure(settings, error, options.out_dir).notices)
+        console.check_strict(recipe.write_failure(settings, error, out_dir).notices)
         return
-    print_run(written, options.out_dir, console)
+    print_run(written, out_dir, console)
     console.check_strict(written.result.notices)
-
-
-def pick_settings(kind: type[Settings], options: Options) -> Settings:
-    """The settings of a run, or of a recipe that takes its steps."""
-    from .. import pipeline
-
-    return options.pick(
-        kind,
-        inputs=options.pick(pipeline.Inputs),
-        scoring=options.pick(pipeline.ScoreSettings),
-        prior=options.pick(pipeline.PriorSettings),
-        wanted=options.pick(pipeline.Wanted),
-        sharded=options.values.get("shards", False) or options.values.get("dask") is not None,
-        options=options.recorded(affects_results=True),
-        execution=options.recorded(affects_results=False),
-    )
 
 
 def print_run(written: WrittenRun, out_dir: str, console: Console) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 
-from .options import Options, command
+from ..settings import SimulateSettings
+from .options import command
 from .process import Console
 
 
-@command("simulate")
-def simulate(options: Options, console: Console) -> None:
+@command("simulate", SimulateSettings)
+def simulate(settings: SimulateSettings, console: Console) -> None:
     """Simulate tables with known alpha and beta.
 
     Writes labeled.csv, unlabeled.csv and truth.csv, and negatives.csv if any are asked for.
@@ -21,21 +22,21 @@ def simulate(options: Options, console: Console) -> None:
     from ..tables.simulate import simulate, write_simulation
     from ..tables.writing import make_directory
 
-    make_directory(options.out_dir)
+    make_directory(settings.out_dir)
     drawn = simulate(
-        options.alpha,
-        options.beta,
-        options.n_labeled,
-        options.n_unlabeled,
-        options.n_features,
-        options.seed,
-        options.selection,
-        options.n_negatives,
+        settings.alpha,
+        settings.beta,
+        settings.n_labeled,
+        settings.n_unlabeled,
+        settings.n_features,
+        settings.seed,
+        settings.selection,
+        settings.n_negatives,
     )
-    write_simulation(drawn, options.out_dir)
-    console.say(f"wrote  the tables to {options.out_dir}")
+    write_simulation(drawn, settings.out_dir)
+    console.say(f"wrote  the tables to {settings.out_dir}")
     tables = (
-        f"--{name} {shlex.quote(os.path.join(options.out_dir, name))}.csv"
+        f"--{name} {shlex.quote(os.path.join(settings.out_dir, name))}.csv"
         for name in ("labeled", "unlabeled")
     )
     console.say(f"next   punoise run {' '.join(tables)} --out-dir results")

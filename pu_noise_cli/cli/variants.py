@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..errors import UsageError
-from .options import Options, command
+from ..settings import ApplySettings, CalibrateSettings, Inputs
+from .options import command, engine_for
 from .process import Console
-from .run import pick_settings, print_answer, print_files
+from .run import print_answer, print_files
 
 if TYPE_CHECKING:
     from ..variants.groups import GroupThresholds
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 MONDO = re.compile(r"MONDO:\d{7}")
 
 
-@command("calibrate")
-def calibrate(options: Options, console: Console) -> None:
+@command("calibrate", CalibrateSettings)
+def calibrate(settings: CalibrateSettings, console: Console) -> None:
     """Calibrate a predictor: score thresholds for PP3 and BP4.
 
     The classes may both be known (--negatives), or only the positive one (--unlabeled). Writes
@@ -36,23 +37,22 @@ def calibrate(options: Options, console: Console) -> None:
     from ..recipes import calibrate as recipe
     from ..report.page import converter, write_figures
 
-    if options.disease is not None and not MONDO.fullmatch(options.disease):
-        raise UsageError(f"--disease {options.disease}: is not an id such as MONDO:0007254")
-    check_classes(options)
-    if options.figures is not None:
+    if settings.disease is not None and not MONDO.fullmatch(settings.disease):
+        raise UsageError(f"--disease {settings.disease}: is not an id such as MONDO:0007254")
+    check_classes(settings.inputs)
+    if settings.figures is not None:
         converter()  # a usage error if it is missing
-    settings = pick_settings(recipe.CalibrateSettings, options)
     settings = replace(settings, execution={"command": "calibrate", **settings.execution})
-    with options.engine(console) as engine:
-        calibrated = recipe.calibrate(settings, engine, options.out_dir)
+    with engine_for(settings.process, console) as engine:
+        calibrated = recipe.calibrate(settings, engine, settings.out_dir)
     result = calibrated.result
-    if options.figures is not None:
-        write_figures(result.page().drawn, options.figures)
-    print_answer(result, calibrated.files, options.out_dir, console)
+    if settings.figures is not None:
+        write_figures(result.page().drawn, settings.figures)
+    print_answer(result, calibrated.files, settings.out_dir, console)
     print_thresholds(calibrated.thresholds, console)
     if calibrated.group_thresholds is not None:
         print_group_thresholds(calibrated.group_thresholds, console)
-    print_files(result, calibrated.files, options.out_dir, console)
+    print_files(result, calibrated.files, settings.out_dir, console)
     console.check_strict(result.notices)
 
 
@@ -96,16 +96,16 @@ def print_group_thresholds(by_group: GroupThresholds, console: Console) -> None:
     console.print_groups(by_group.groups, parts)
 
 
-def check_classes(options: Options) -> None:
+def check_classes(inputs: Inputs) -> None:
     """Stop if rows of unnamed labels, such as benign ones, would become the population."""
-    from ..tables.dialect import Layout
     from ..tables.reading import open_table
     from ..tables.rows import EVERY_OTHER, count_labels, listed_labels
 
-    labeled = options.labeled_value
-    if not labeled or EVERY_OTHER in labeled or options.negative_value or options.unlabeled_value:
+    labeled, column = inputs.labeled_value, inputs.label_column
+    if not labeled or EVERY_OTHER in labeled or inputs.negative_value or inputs.unlabeled_value:
         return
-    table, column = open_table(options.table, options.pick(Layout)), options.label_column
+    assert column is not None  # which the values need
+    table = open_table(str(inputs.table), inputs.layout)
     table.require(column, "--label-column")
     others = count_labels(table, column)
     for value in labeled:
@@ -118,8 +118,8 @@ def check_classes(options: Options) -> None:
     )
 
 
-@command("apply")
-def apply(options: Options, console: Console) -> None:
+@command("apply", ApplySettings)
+def apply(settings: ApplySettings, console: Console) -> None:
     """Give each row its level of evidence and points, by thresholds of your own or published ones.
 
     \b
@@ -129,10 +129,8 @@ def apply(options: Options, console: Console) -> None:
         --score-column REVEL --out e.tsv
     """
     from ..recipes import apply as recipe
-    from ..tables.dialect import Layout
 
-    settings = options.pick(recipe.ApplySettings, layout=options.pick(Layout))
-    with options.engine(console) as engine:
+    with engine_for(settings.process, console) as engine:
         applied = recipe.apply(settings, engine)
     counts = applied.rows
     for level in (*applied.levels[1:], applied.levels[0]):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from ..errors import UsageError, option
-from ..tables.dialect import Layout
+from ..settings import Layout, MatchColumns
 from ..tables.reading import open_tables
 from ..tables.rows import LABELED, UNLABELED, Chunk, Rows, as_text, joined
 from .pin import PinColumns, is_pin, run_name
@@ -20,43 +20,6 @@ PIN_LABELS = {
     **dict.fromkeys(("-1", "-1.0", "false"), LABELED),
     **dict.fromkeys(("1", "1.0", "true"), UNLABELED),
 }
-
-
-@dataclass(frozen=True)
-class MatchColumns:
-    """What the user says of the tables and their columns; fields are named as the options are."""
-
-    input_format: str | None = None
-    label_column: str | None = None
-    labeled_value: Sequence[str] = ()
-    id_column: Sequence[str] = ()
-    keep_columns: Sequence[str] = ()
-    group_column: str | None = None
-    features: Sequence[str] = ()
-    drop_columns: Sequence[str] = ()
-    score_column: str | None = None
-    spectrum_columns: Sequence[str] = ()
-    peptide_column: str | None = None
-    protein_column: str | None = None
-
-    @property
-    def names_roles(self) -> bool:
-        """Whether they say which matches are decoys, or which compete."""
-        return self.label_column is not None or bool(self.spectrum_columns)
-
-    def completed(self, pin: PinColumns) -> MatchColumns:
-        """The same with the roles that columns of a .pin file have unless the user says else."""
-        named = {*self.features, *self.id_column, *self.keep_columns}
-        not_features = [c for c in (pin.label, *pin.others) if c not in named]
-        return replace(
-            self,
-            label_column=self.label_column or pin.label,
-            id_column=self.id_column or (pin.id,),
-            group_column=self.group_column or pin.scan,
-            drop_columns=(*self.drop_columns, *not_features),
-            spectrum_columns=self.spectrum_columns or pin.spectrum,
-            peptide_column=self.peptide_column or pin.peptide,
-        )
 
 
 @dataclass(frozen=True)
@@ -87,13 +50,13 @@ def open_matches(
     files: Sequence[str], stated: MatchColumns, features: Sequence[str] = ()
 ) -> MatchRows:
     """Open the files of all runs; features are those of a model, if one is given."""
-    table = open_tables(files, Layout(stated.input_format), run_name)
-    stated = replace(stated, features=features or stated.features)
+    table = open_tables(files, Layout(input_format=stated.input_format), run_name)
+    stated = replace(stated, features=tuple(features) or stated.features)
     pin = PinColumns.from_table(table) if is_pin(table) else None
     labels = [(value, LABELED) for value in dict.fromkeys(stated.labeled_value)]
     is_file = table.shards[0].format.kind == "pin"
     if pin is not None and (is_file or not stated.names_roles):
-        stated = stated.completed(pin)
+        stated = _completed(stated, pin)
         labels = labels if is_file else [*PIN_LABELS.items()]
     if stated.label_column is None or not stated.spectrum_columns:
         columns = f"{option('label_column')} and {option('spectrum_columns')}"
@@ -115,6 +78,21 @@ def open_matches(
     )
     proteins = stated.protein_column if pin is None else pin.proteins
     return MatchRows(rows, keys, stated.peptide_column, proteins)
+
+
+def _completed(stated: MatchColumns, pin: PinColumns) -> MatchColumns:
+    """The columns with the roles that those of a .pin file have unless the user says else."""
+    named = {*stated.features, *stated.id_column, *stated.keep_columns}
+    not_features = [c for c in (pin.label, *pin.others) if c not in named]
+    return replace(
+        stated,
+        label_column=stated.label_column or pin.label,
+        id_column=stated.id_column or (pin.id,),
+        group_column=stated.group_column or pin.scan,
+        drop_columns=(*stated.drop_columns, *not_features),
+        spectrum_columns=stated.spectrum_columns or pin.spectrum,
+        peptide_column=stated.peptide_column or pin.peptide,
+    )
 
 
 def _keys(stated: MatchColumns) -> dict[str, tuple[str, ...]]:

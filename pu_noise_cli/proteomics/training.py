@@ -15,7 +15,6 @@ from ..scale.engine import ShareDone
 from ..score.classifiers import Training
 from ..score.training import (
     Sample,
-    ScoreSettings,
     Survey,
     Trained,
     encode_sample,
@@ -23,6 +22,7 @@ from ..score.training import (
     learn,
     read_survey,
 )
+from ..settings import ScoreSettings
 from ..tables.rows import Rows
 
 DEFAULT_CLASSIFIER = "semi-supervised"  # makes use of labels that are certain

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import option
 from ..notices import Notice
 from ..scale.engine import Engine
-from ..tables.dialect import Layout
-from ..tables.reading import ANY_LAYOUT, open_table
+from ..settings import ApplySettings
+from ..tables.reading import open_table
 from ..tables.rows import Rows
 from ..variants.apply import EvidenceRows, GroupRanges, LevelRanges, WriteEvidence
-
-
-@dataclass(frozen=True)
-class ApplySettings:
-    """All settings of `apply`."""
-
-    thresholds: str  # a file, or the name of a published calibration
-    table: str
-    score_column: str
-    out: str  # EVIDENCE
-    layout: Layout = ANY_LAYOUT
-    by: str | None = None
-    id_column: Sequence[str] = ()
-    keep_columns: Sequence[str] = ()
-    add_points: Sequence[str] = ()
-    na: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

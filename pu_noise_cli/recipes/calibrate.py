@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from ..pipeline import (
     Posteriors,
     ScoredRows,
-    Wanted,
     bound,
     by_group,
     calibrate_scores,
@@ -19,13 +18,13 @@ from ..pipeline import (
 from ..prior.document import Prior
 from ..result import Result
 from ..scale.engine import Engine
+from ..settings import CalibrateSettings, Wanted
 from ..tables.results import GROUP_THRESHOLDS, THRESHOLDS, Provenance, new_results
 from ..variants.groups import GroupThresholds
 from ..variants.report import thresholds_section
 from ..variants.rules import Grading
 from ..variants.thresholds import Control, GatherControls, Publication, Thresholds
 from .run import (
-    RunSettings,
     check_shards,
     commit,
     contributions_of,
@@ -36,15 +35,6 @@ from .run import (
     tables_in,
     write_documents,
 )
-
-
-@dataclass(frozen=True)
-class CalibrateSettings(RunSettings):
-    """All settings of `calibrate`."""
-
-    evidence: str = "acmg"  # the name or file of a rule
-    disease: str | None = None  # a MONDO id
-    clinical_use: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from ..answer import Answer, load_answer, write_answer
 from ..errors import UsageError, option
 from ..notices import Notice
-from ..pipeline import ScoreSettings, provenance, set_digests, survey_rows
+from ..pipeline import provenance, set_digests, survey_rows
 from ..prior.checks import training_rows
-from ..proteomics.columns import MatchColumns, MatchRows, open_matches
+from ..proteomics.columns import MatchRows, open_matches
 from ..proteomics.experiment import OWN_COLUMNS, Experiment, score_runs, summarize
 from ..proteomics.groups import Grouping
 from ..proteomics.levels import PERCOLATOR_COLUMNS
@@ -20,25 +19,13 @@ from ..proteomics.report import MatchesDocument, search_page
 from ..proteomics.training import TrainedOnDecoys, train_on_decoys
 from ..scale.engine import Engine
 from ..score.training import Trained
+from ..settings import MatchSettings, ScoreSettings
 from ..tables.files import document, read_bytes
 from ..tables.results import new_results
 from ..tables.writing import write_json, write_text
 
 MAX_MATCHES = 400_000  # to train on: several matches of a spectrum say little more than one
 RUNS = ".runs"  # in the directory of new results
-
-
-@dataclass(frozen=True)
-class MatchSettings:
-    """All settings of `matches`."""
-
-    runs: Sequence[str]  # files, directories or globs
-    columns: MatchColumns
-    scoring: ScoreSettings
-    model: str | None = None  # MODEL of an earlier experiment, and then none is trained
-    by: str | None = None  # groups of matches
-    options: Mapping[str, Any] = field(default_factory=dict)  # that affect results
-    execution: Mapping[str, Any] = field(default_factory=dict)  # that do not
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,6 @@ from ..notices import Notice
 from ..pipeline import (
     Posteriors,
     ScoredRows,
-    Wanted,
     bound,
     calibrate_scores,
     in_population,
@@ -27,6 +26,7 @@ from ..result import Result
 from ..scale.engine import Engine
 from ..score.contributions import COLUMNS, Contribution, read_columns
 from ..score.scores import open_scores
+from ..settings import ReportSettings, Wanted
 from ..tables.files import read_bytes, read_document
 from ..tables.results import PROVENANCE, InputFile, Provenance, check_complete, check_same_run
 from ..tables.writing import check_target, write_text
@@ -36,18 +36,6 @@ from .calibrate import grade_scores
 from .run import interpret_scores
 
 SCORES = ("scores.parquet", "scores.tsv", "scores.csv", "scores/")
-
-
-@dataclass(frozen=True)
-class ReportSettings:
-    """All settings of `report`: a directory, or scores and their prior."""
-
-    folder: str | None = None
-    scores: str | None = None
-    prior: str | None = None
-    provenance: str | None = None
-    target_alpha: float | None = None
-    out: str | None = None  # in the directory by default
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from ..answer import write_answer
 from ..errors import EstimationError, PunoiseError
 from ..numerics import FloatArray
 from ..pipeline import (
-    Inputs,
     Posteriors,
-    PriorSettings,
     ScoredRows,
-    ScoreSettings,
-    Wanted,
     bound,
     by_group,
     calibrate_scores,
@@ -36,27 +31,10 @@ from ..result import Result, Tables
 from ..scale.engine import Engine, check_sharded_target
 from ..score.contributions import Contribution, write_columns
 from ..score.scores import open_scores
+from ..settings import Analysis, RunSettings, Wanted
 from ..tables.results import SHARDED, NewResults, Provenance, new_results
 from ..tables.rows import Rows
 from ..tables.writing import MemoryTable, write_json, write_text
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """All settings of `run`."""
-
-    inputs: Inputs
-    scoring: ScoreSettings
-    prior: PriorSettings
-    wanted: Wanted
-    table_format: str = "parquet"
-    sharded: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)  # that affect results
-    execution: Mapping[str, Any] = field(default_factory=dict)  # that do not
-
-    def table(self, name: str) -> str:
-        """The name of a table of rows: a file, or a directory of shards."""
-        return f"{name}/" if self.sharded else f"{name}.{self.table_format}"
 
 
 @dataclass(frozen=True)
@@ -77,7 +55,7 @@ def run(settings: RunSettings, engine: Engine, out_dir: str) -> WrittenRun:
         return WrittenRun(result, commit(results, result, engine))
 
 
-def answer_rows(settings: RunSettings, rows: Rows, engine: Engine, tables: Tables) -> Result:
+def answer_rows(settings: Analysis, rows: Rows, engine: Engine, tables: Tables) -> Result:
     """Score the rows, estimate alpha and beta, and write what each score says of its row."""
     scored = learn_and_score(settings, rows, engine, tables)
     prior = estimate_alpha(settings, scored, engine)
@@ -121,7 +99,7 @@ def input_files(settings: RunSettings) -> list[str]:
     return [table for table in tables if isinstance(table, str)]
 
 
-def open_inputs(settings: RunSettings) -> Rows:
+def open_inputs(settings: Analysis) -> Rows:
     """The rows, once the settings are known to be possible with them."""
     check_unlabeled(settings.inputs, settings.prior.alpha)
     rows = open_rows(settings.inputs)
@@ -140,16 +118,14 @@ def tables_in(results: NewResults, settings: RunSettings) -> Tables:
     return Tables(*(results.path(settings.table(name)) for name in SHARDED))
 
 
-def learn_and_score(
-    settings: RunSettings, rows: Rows, engine: Engine, tables: Tables
-) -> ScoredRows:
+def learn_and_score(settings: Analysis, rows: Rows, engine: Engine, tables: Tables) -> ScoredRows:
     """Learn a score unless a column is one, and write SCORES."""
     trained = train(rows, settings.scoring, engine, keep_digests=True)
     scored = score_rows(rows, trained, engine, tables.scores)
     return replace(scored, scores=open_scores(tables.scores))
 
 
-def estimate_alpha(settings: RunSettings, scored: ScoredRows, engine: Engine) -> Prior:
+def estimate_alpha(settings: Analysis, scored: ScoredRows, engine: Engine) -> Prior:
     """Alpha and beta; an error if there is no estimate."""
     prior = estimate(scored, settings.prior, engine)
     if prior.alpha is None:

@@ -21,11 +21,7 @@ from ..audit.design import (
 from ..errors import InputError, UsageError, option
 from ..notices import Notice
 from ..pipeline import (
-    Inputs,
-    PriorSettings,
     ScoredRows,
-    ScoreSettings,
-    Wanted,
     bound,
     by_group,
     calibrate_scores,
@@ -57,24 +53,22 @@ from ..score.model import HonestScorer
 from ..score.scores import WriteScores, open_scores, write_training_scores
 from ..score.sketch import write_sketch
 from ..score.training import Trained
-from ..tables.dialect import Layout
+from ..settings import (
+    AuditSettings,
+    EstimateSettings,
+    Inputs,
+    NewRows,
+    PosteriorSettings,
+    PriorSettings,
+    ScoreSettings,
+    TransformSettings,
+)
 from ..tables.files import read_bytes
-from ..tables.reading import ANY_LAYOUT, open_table
+from ..tables.reading import open_table
 from ..tables.rows import SETS, Rows
 from ..tables.writing import check_table_target, check_target, write_table
 
 # ---- Rows to scores
-
-
-@dataclass(frozen=True)
-class TransformSettings:
-    """All settings of `transform`."""
-
-    inputs: Inputs
-    scoring: ScoreSettings
-    out: str  # SCORES
-    model_out: str | None = None
-    sketch_out: str | None = None
 
 
 def transform(settings: TransformSettings, engine: Engine) -> ScoredRows:
@@ -106,17 +100,6 @@ def train_model(inputs: Inputs, scoring: ScoreSettings, engine: Engine, out: str
     write_answer(Answer(trained.model, scorer=trained.scorer), out)
     in_both = rows_in_both(len(trained.scorer.overlap))
     return replace(trained, notices=(*trained.notices, *in_both))
-
-
-@dataclass(frozen=True)
-class NewRows:
-    """Rows to be scored by a model."""
-
-    model: str
-    table: str
-    inputs: Inputs  # the layout of the table, and the roles of its columns
-    missing_score: str | None = None
-    set_name: str | None = None  # of rows that the model was trained on
 
 
 @dataclass(frozen=True)
@@ -180,20 +163,6 @@ def _scorer_of_training_rows(new: NewRows, stored: Answer, out: str) -> HonestSc
 
 
 @dataclass(frozen=True)
-class EstimateSettings:
-    """All settings of `estimate-prior` but those of new rows; one source of scores is given."""
-
-    prior: PriorSettings
-    inputs: Inputs  # tables to be scored, or the class of labeled scores
-    scoring: ScoreSettings
-    scores: str | None = None
-    sketches: Sequence[str] = ()
-    verdicts: Sequence[str] = ()
-    by: str | None = None
-    groups_out: str | None = None
-
-
-@dataclass(frozen=True)
 class EstimatedPrior:
     """Alpha and beta, of all rows and by group."""
 
@@ -249,23 +218,6 @@ def estimate_new_sample(
 
 
 @dataclass(frozen=True)
-class PosteriorSettings:
-    """All settings of `posterior`."""
-
-    scores: str
-    wanted: Wanted
-    out: str  # POSTERIOR
-    prior: str | None = None  # PRIOR.json, unless alpha is stated
-    alpha: float | None = None
-    beta: float | None = None
-    labeled_are: str | None = None
-    model: str | None = None  # whose training rows calibrate new ones
-    sketches: Sequence[str] = ()  # that calibrate
-    group_column: str | None = None
-    groups_out: str | None = None
-
-
-@dataclass(frozen=True)
 class WrittenPosteriors:
     """What was seen of rows whose posteriors were written."""
 
@@ -281,12 +233,12 @@ def posterior(settings: PosteriorSettings, engine: Engine) -> WrittenPosteriors:
         raise UsageError(
             f"give either {option('prior')}, or {option('alpha')} (and {option('beta')})"
         )
-    if wanted.by is not None and wanted.groups is None and (settings.model or settings.sketches):
+    if wanted.by is not None and wanted.groups is None and (settings.model or settings.sketch):
         other = f"{option('model')} or {option('sketch')}"
         raise UsageError(f"{option('by')} with {other} needs {option('groups')}")
     if settings.groups_out is not None:
         check_table_target(settings.groups_out)
-    has_set = None if settings.sketches else settings.model is None
+    has_set = None if settings.sketch else settings.model is None
     rows = open_scores(settings.scores, has_set, settings.group_column)
     engine.check_target(settings.out, rows)
     if wanted.by is not None:
@@ -318,8 +270,8 @@ def posterior(settings: PosteriorSettings, engine: Engine) -> WrittenPosteriors:
 
 def _scores_to_calibrate_by(settings: PosteriorSettings, rows: Rows, engine: Engine) -> ScoredRows:
     """The scores of sketches, of a model's training rows, or of the rows themselves."""
-    if settings.sketches:
-        return read_sketches(settings.sketches, settings.labeled_are)
+    if settings.sketch:
+        return read_sketches(settings.sketch, settings.labeled_are)
     if settings.model is None:
         return read_scores(rows, engine, settings.labeled_are)
     stored = load_answer(settings.model, read_bytes(settings.model))
@@ -330,23 +282,6 @@ def _scores_to_calibrate_by(settings: PosteriorSettings, rows: Rows, engine: Eng
 
 
 # ---- Rows to verify
-
-
-@dataclass(frozen=True)
-class AuditSettings:
-    """All settings of `audit`."""
-
-    scores: str
-    prior: str
-    out: str  # AUDIT
-    tables: Sequence[str] = ()  # that the scores were made from
-    layout: Layout = ANY_LAYOUT
-    keep_columns: Sequence[str] = ()
-    rows: int = 0
-    labeled_rows: int = 0
-    top: bool = False
-    verdicts: Sequence[str] = ()  # earlier audits
-    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -370,7 +305,9 @@ def audit(settings: AuditSettings, engine: Engine) -> DrawnAudit:
     scored = read_scores(open_scores(settings.scores), engine)
     rows = scored.rows
     assert rows is not None
-    tables = [open_table(name, settings.layout) for name in settings.tables] or rows.tables
+    inputs = settings.inputs
+    names = (inputs.labeled, inputs.negatives, inputs.unlabeled, inputs.table)
+    tables = [open_table(name, inputs.layout) for name in names if name is not None] or rows.tables
     if not scored.sketch.n_unlabeled:
         raise InputError(f"{settings.scores}: has no unlabeled rows to verify")
     calibration = calibrate_scores(scored, prior)

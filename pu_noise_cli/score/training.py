@@ -17,6 +17,7 @@ from ..errors import InputError, UsageError, option
 from ..notices import Notice
 from ..numerics import GOLDEN_RATIO, IntArray, splitmix64
 from ..scale.engine import Job, RowsDone, ShareDone
+from ..settings import ScoreSettings
 from ..tables.columns import (
     ISOLATED_ROWS,
     ColumnSummary,
@@ -222,24 +223,6 @@ class _Digests:
 
 
 # ---- Training
-
-
-@dataclass(frozen=True)
-class ScoreSettings:
-    """How the score is learned, or which column it is; fields are named as the options are."""
-
-    score_column: str | None = None
-    transform: bool | None = None  # None: a single numeric column is the score
-    lower_is_positive: bool = False
-    missing_score: str | None = None  # "skip" or "stop", which is the default
-    classifier: str | None = None
-    max_train_rows: int | None = None
-    group_column: str | None = None
-    na: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    count_overlap: bool = False  # labeled rows that are in the unlabeled table count there, too
-    seed: int = 0
-    threads: int = 1
 
 
 @dataclass(frozen=True)

@@ -9,36 +9,19 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..errors import InputError, UsageError, option
+from ..errors import InputError, option
+from ..settings import Layout
 from .files import BLOCK_BYTES, DELIMITERS, Dialect, Shard, magic_suffix
 from .notation import Marks
 
 SNIFF_BYTES, MAX_SNIFFED = 1 << 20, 1 << 24  # the latter if two rows are longer
 MAX_ROWS, MAX_VALUES = 500, 20_000  # that are looked at
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "'|'", " ": "spaces"}
-SPELLED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # Excel's own
 NUMBERED = re.compile(r"^\[\d+\]")  # before each name in a header of bcftools
 VCF = b"##fileformat=VCF"
 VCF_FIELDS = re.compile(r"^##INFO=<ID=([^,]+),Number=[^,]+,Type=(?:Float|Integer)", re.MULTILINE)
 MAX_FIELDS = 6  # that a command names
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How tables are laid out, as far as the user states it; fields are named as the options."""
-
-    input_format: str | None = None
-    delimiter: str | None = None
-    decimal: str | None = None
-    sheet: str | None = None
-
-    def __post_init__(self) -> None:
-        delimiter = SPELLED.get(self.delimiter or "", self.delimiter)
-        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\n\r'):
-            name = option("delimiter")
-            raise UsageError(f"{name} {self.delimiter!r}: one character, or 'tab', is needed")
-        self.__dict__["delimiter"] = delimiter
 
 
 @dataclass(frozen=True)
@@ -73,7 +56,7 @@ def sniff(shard: Shard, layout: Layout) -> Dialect:
             f"{BLOCK_BYTES}, and a quote must be closed"
         )
     quote = _quote(start)
-    delimiter = layout.delimiter or start.stated or _delimiter(shard, start, quote)
+    delimiter = layout.separator or start.stated or _delimiter(shard, start, quote)
     found = list(start.rows(delimiter, quote))
     rows = [[value.strip() for value in row] for row, _ in found]
     if start.comments and _is_header(start.comments[-1], rows, delimiter):

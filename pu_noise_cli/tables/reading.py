@@ -32,7 +32,8 @@ import pyarrow.compute as pc
 
 from .. import __version__
 from ..errors import InputError, UsageError
-from .dialect import NAMES, Layout, sniff
+from ..settings import Layout
+from .dialect import NAMES, sniff
 from .files import (
     BLOCK_BYTES,
     COMPRESSIONS,
@@ -422,7 +423,7 @@ def _with_notation(table: Table, layout: Layout) -> Table:
     found = [
         f"columns are separated by {NAMES.get(dialect.delimiter, repr(dialect.delimiter))}"
         for shard, dialect in zip(table.shards, dialects, strict=False)
-        if dialect.delimiter not in (layout.delimiter, DELIMITERS[shard.format.kind])
+        if dialect.delimiter not in (layout.separator, DELIMITERS[shard.format.kind])
     ][:1]
     if said := found + (marks.described(notation) if layout.decimal is None else []):
         LOG.info("%s: %s", table.name, "; ".join(said))
