@@ -51,7 +51,10 @@ class Without:
         self.names = names
 
     def apply(self, group: Mapping[str, Definition]) -> dict[str, Definition]:
-        return {name: entry for name, entry in group.items() if name not in self.names}
+        rest = dict(group)
+        for name in self.names:
+            del rest[name]
+        return rest
 
 
 class Changes:

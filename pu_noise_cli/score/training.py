@@ -341,7 +341,12 @@ def read_survey(rows: Rows, survey: Survey, settings: ScoreSettings) -> Trained:
 
 def is_score(untrained: Trained, settings: ScoreSettings, groups_matter: bool = False) -> bool:
     """Whether a single numeric column is the score itself, so that nothing is learned."""
-    only_to_learn = ("classifier", "max_train_rows", *(() if groups_matter else ("group_column",)))
+    only_to_learn: dict[str, object] = {
+        "classifier": settings.classifier,
+        "max_train_rows": settings.max_train_rows,
+    }
+    if not groups_matter:
+        only_to_learn["group_column"] = untrained.scorer.group_column
     return _is_score(untrained.model.encoding, settings, only_to_learn)
 
 
@@ -453,7 +458,9 @@ def _files(rows: Rows, seen: Mapping[tuple[int, str], int]) -> tuple[tuple[Train
     return tuple(tables)
 
 
-def _is_score(encoding: Encoding, settings: ScoreSettings, only_to_learn: Sequence[str]) -> bool:
+def _is_score(
+    encoding: Encoding, settings: ScoreSettings, only_to_learn: Mapping[str, object]
+) -> bool:
     """Whether the features are one numeric column, to be used as the score."""
     can = len(encoding.columns) == 1 and encoding.columns[0].kind == "number"
     learn = False if settings.score_column is not None else settings.transform
@@ -472,7 +479,7 @@ def _is_score(encoding: Encoding, settings: ScoreSettings, only_to_learn: Sequen
     if settings.lower_is_positive and not as_is:
         name = option("lower_is_positive")
         raise UsageError(f"{name} is for a score column; a transform learns its sign")
-    unused = [name for name in only_to_learn if getattr(settings, name) is not None]
+    unused = [name for name, value in only_to_learn.items() if value is not None]
     if as_is and unused:
         raise UsageError(
             f"{option(unused[0])} does nothing here: column {encoding.columns[0].name!r} "

@@ -1,6 +1,7 @@
 """The Python interface gives what the commands give."""
 
 import doctest
+import dataclasses
 import importlib.util
 import inspect
 import json
@@ -8,8 +9,10 @@ import pickle
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -19,15 +22,13 @@ from conftest import small_frames, validated
 
 import pu_noise_cli as punoise_api
 from pu_noise_cli import api, classifier
-from pu_noise_cli.api import option_definitions
 from pu_noise_cli.audit.verdicts import STRATA
 from pu_noise_cli.errors import EstimationError, InputError, UsageError
 from pu_noise_cli.options import definitions
+from pu_noise_cli.settings import Analysis, Names, Process, RunSettings
 
 GUIDE = Path(__file__).parents[2] / "docs" / "python.md"
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
-PROCESS = {"out_dir", "table_format", "shards", "dask", "strict", "on_failure"}
-PROCESS |= {"quiet", "verbose"}
 FAST = {"classifier": "logistic"}
 MYPY_CACHE = Path(__file__).parents[2] / ".mypy_cache" / "callers"
 
@@ -186,9 +187,31 @@ def shell_words(options: dict[str, object]) -> list[str]:
     return words
 
 
+def option_fields(settings: type) -> Iterator[tuple[str, object, object]]:
+    """The name, type and default of each option of settings and their groups."""
+    for field in dataclasses.fields(settings):
+        kind = get_args(field.type)[0] if hasattr(field.type, "__metadata__") else field.type
+        if dataclasses.is_dataclass(kind):
+            yield from option_fields(kind)
+        elif field.name in definitions(settings):
+            yield field.name, Sequence[str] if kind == Names else kind, field.default
+
+
+def test_the_arguments_of_estimate_are_the_settings():
+    """Names, types and defaults."""
+    types = get_type_hints(punoise_api.estimate)
+    parameters = inspect.signature(punoise_api.estimate).parameters
+    stated = {(name, types[name], entry.default) for name, entry in parameters.items()}
+    assert stated == {entry for entry in option_fields(Analysis) if entry[0] != "groups"}
+
+
 def test_every_option_of_run_is_one_of_the_interface():
     names = {*inspect.signature(punoise_api.estimate).parameters}
-    assert names == {*option_definitions()} == {*definitions("run")} - PROCESS | {"bounds", "fdr"}
+    of_run = {*definitions(RunSettings)}
+    assert names - of_run == {"bounds", "fdr"}
+    assert of_run - names == {"out_dir", "table_format", "shards", *definitions(Process)} - {
+        "threads"
+    }
     used = {"labeled", "unlabeled"}.union(*CASES.values())
     assert names - {"bounds", "fdr"} == used | OF_FILES
 
