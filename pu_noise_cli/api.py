@@ -43,11 +43,12 @@ from .recipes.run import answer_rows, interpret_rows, open_inputs
 from .report.page import PRINT, Page
 from .result import Result, Tables
 from .scale.engine import Engine
-from .score.contributions import as_batch
+from .score.contributions import Contribution
 from .settings import Analysis, Inputs, Wanted
 from .tables.files import read_bytes
 from .tables.frames import SCORE, Form, to_arrow
 from .tables.reading import Table, open_table, table_in_memory
+from .tables.records import as_batch
 from .tables.results import check_complete
 from .tables.rows import LABELED, NEGATIVE, Rows
 from .tables.writing import MemoryTable, write_text
@@ -292,7 +293,7 @@ class Estimated(Model):
     def columns(self) -> Frame:
         """What each column contributes to a learned score; without rows if none was learned."""
         trained = self.result.scored.trained
-        batch = as_batch(() if trained is None else trained.contributions)
+        batch = as_batch(() if trained is None else trained.contributions, Contribution)
         return self._form.native(pa.Table.from_batches([batch]))
 
     @property

@@ -6,7 +6,7 @@ import csv
 import io
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -376,12 +376,8 @@ def _posterior_chart(data: SampleData, cells: NDArray[np.intp], axis: ScoreAxis)
 
 
 def largest_shares(contributions: Sequence[Contribution]) -> list[Contribution]:
-    """The columns with the largest shares, rounded as in columns.tsv."""
-    measured = [one for one in contributions if one.share is not None and one.spread is not None]
-    return [
-        replace(one, share=round(one.share or 0.0, 4), spread=round(one.spread or 0.0, 4))
-        for one in measured[:MAX_COLUMNS]
-    ]
+    """The columns with the largest shares."""
+    return [one for one in contributions if None not in (one.share, one.spread)][:MAX_COLUMNS]
 
 
 # ---- Provenance

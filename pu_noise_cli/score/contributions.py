@@ -12,26 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
+from msgspec import Struct
 
-from ..errors import InputError
 from ..numerics import FloatArray, IntArray, Matrix
 from ..scale.engine import in_threads
 from ..tables.columns import Column
 from ..tables.reading import open_table
+from ..tables.records import as_batch, read_records
 from ..tables.writing import write_table
 from .classifiers import PROBED, Part, Training, probed_rows
 
 COLUMNS = "columns.tsv"
-SCHEMA = pa.schema(
-    [
-        ("column", pa.string()),
-        ("share", pa.float64()),
-        ("spread", pa.float64()),
-        ("direction", pa.string()),
-        ("flag", pa.string()),
-    ]
-)
 MAX_SHUFFLED = 150  # columns, the most influential ones; the others get no share
 SCREENED = 256  # rows of each kind by which the most influential columns are found
 DOMINANT = 0.8  # a share from which a column may tell how rows were labeled
@@ -40,13 +31,12 @@ MIN_AGREEING = 0.75  # of the members
 MIN_CORRELATION = 0.5  # between a column and its effect, for a direction
 
 
-@dataclass(frozen=True)
-class Contribution:
-    """The part that a column has in the separation of labeled from unlabeled rows."""
+class Contribution(Struct, frozen=True):
+    """A row of columns.tsv: a column's part in the separation of labeled from unlabeled rows."""
 
     column: str
-    share: float | None  # None if the column was not shuffled
-    spread: float | None  # standard deviation over members
+    share: float | None  # to four digits after the point; None if the column was not shuffled
+    spread: float | None  # standard deviation over members, likewise
     direction: str  # of the score as the column rises: "higher", "lower", "mixed"; "" if unordered
     flag: str  # "dominant", "wrong way" or ""
 
@@ -89,10 +79,9 @@ def contributions(
     shares = np.stack([part.losses for part in usable], axis=1) / separation
     correlation = np.mean([part.correlation for part in usable], axis=0)
     found = [
-        _contribution(columns[i], shares[place], float(correlation[place]), len(columns))
-        for place, i in enumerate(shuffled)
+        _contribution(columns[shuffled[i]], shares[i], float(correlation[i]), len(columns))
+        for i in sorted(range(len(shuffled)), key=lambda i: -shares[i].mean())
     ]
-    found.sort(key=lambda one: -(one.share or 0.0))
     rest = sorted({*range(len(columns))} - {*shuffled})
     return (*found, *(Contribution(columns[i].name, None, None, "", "") for i in rest))
 
@@ -110,7 +99,8 @@ def _contribution(
         flag = "dominant"
     elif share <= -WRONG_WAY and (shares < 0).mean() >= MIN_AGREEING:
         flag = "wrong way"
-    return Contribution(column.name, share, float(shares.std()), direction, flag)
+    spread = float(shares.std())
+    return Contribution(column.name, round(share, 4), round(spread, 4), direction, flag)
 
 
 @dataclass(frozen=True)
@@ -171,7 +161,7 @@ def _most_influential(x: Matrix, parts: Sequence[Part], slices: Sequence[slice])
 
 def write_columns(found: Sequence[Contribution], directory: str) -> None:
     """Write columns.tsv."""
-    write_table(f"{directory}/{COLUMNS}", as_batch(found))
+    write_table(os.path.join(directory, COLUMNS), as_batch(found, Contribution))
 
 
 def read_columns(directory: str) -> tuple[Contribution, ...]:
@@ -179,28 +169,4 @@ def read_columns(directory: str) -> tuple[Contribution, ...]:
     path = os.path.join(directory, COLUMNS)
     if not os.path.isfile(path):
         return ()
-    table, found = open_table(path), list[Contribution]()
-    for name in SCHEMA.names:
-        table.require(name, COLUMNS)
-    for batch, _, _ in table.batches(SCHEMA.names):
-        for column, share, spread, direction, flag in zip(*_texts(batch), strict=True):
-            try:
-                numbers = (float(share) if share else None, float(spread) if spread else None)
-            except ValueError:
-                raise InputError(f"{path}: column {column!r} has a share of {share!r}") from None
-            found.append(Contribution(column, *numbers, direction, flag))
-    return tuple(found)
-
-
-def _texts(batch: pa.RecordBatch) -> list[list[str]]:
-    columns = (batch[name].cast(pa.string()).fill_null("") for name in SCHEMA.names)
-    return [column.to_pylist() for column in columns]
-
-
-def as_batch(found: Sequence[Contribution]) -> pa.RecordBatch:
-    """Contributions as a table, with shares to four digits after the point."""
-    rows = [
-        {name: round(v, 4) if isinstance(v, float) else v for name, v in vars(one).items()}
-        for one in found
-    ]
-    return pa.RecordBatch.from_pylist(rows, SCHEMA)
+    return tuple(read_records(open_table(path), Contribution, COLUMNS))
