@@ -32,7 +32,7 @@ from pu_noise_cli.prior.document import shares_for
 from pu_noise_cli.prior.estimation import estimate_prior
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import LABELED, UNLABELED
-from pu_noise_cli.variants.rules import levels, read_rule
+from pu_noise_cli.variants.rules import Grading
 
 PLACES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)  # quantiles of the unlabeled rows
 SLACKS = (0.01, 0.0)  # posteriors next to 0 and 1 are missed by less than decides anything
@@ -44,6 +44,7 @@ CASES = (  # α, β and the numbers of labeled and unlabeled rows
     (0.1, 1.0, 5000, 50_000),
 )
 PRIORS = (0.001, 0.999)  # at which the rule of evidence makes sense
+ACMG = Grading.read("acmg")
 GENES = 40
 DENSITIES = ("binormal 1", "binormal 2", "binormal 3", "gamma", "beta")
 
@@ -72,7 +73,7 @@ def judged(
             found[f"low {place} {slack}"] = float(low[cell] <= truth[cell] + slack)
             found[f"high {place} {slack}"] = float(high[cell] >= truth[cell] - slack)
     for against in (False, True):
-        graded = levels("acmg", read_rule("acmg"), float(np.clip(alpha, *PRIORS)))
+        graded = ACMG.levels(float(np.clip(alpha, *PRIORS)))
         mine = [level for level in graded if level.against == against]
         taken = np.zeros(len(f1), bool)
         for level in mine:
@@ -169,7 +170,7 @@ def report(title: str, draws: pd.DataFrame) -> str:
         }
         for place in PLACES
     }
-    codes = [level.code for level in levels("acmg", read_rule("acmg"), 0.1)]
+    codes = [level.code for level in ACMG.levels(0.1)]
     by_level = {
         code: {
             "reached": draws[f"{code} weakest"].notna().mean(),

@@ -19,7 +19,7 @@ with atheris.instrument_imports(include=["pu_noise_cli", "zipfile", "numpy.lib._
     from pu_noise_cli.score.model import load_model
     from pu_noise_cli.score.sketch import load_sketch
     from pu_noise_cli.tables.files import parse_document
-    from pu_noise_cli.variants.rules import levels
+    from pu_noise_cli.variants.rules import Grading, Rule
 from pu_noise_cli.errors import InputError
 
 
@@ -32,7 +32,7 @@ def _json(raw: bytes) -> object:
 
 READERS = (
     lambda raw: parse_prior("x", _json(raw)),
-    lambda raw: levels("x", _json(raw), 0.1),
+    lambda raw: Grading("x", parse_document("x", _json(raw), Rule)).levels(0.1),
     lambda raw: parse_document("x", _json(raw), Provenance),
     lambda raw: load_sketch("x", io.BytesIO(raw)),
     lambda raw: load_model("x", io.BytesIO(raw)),
