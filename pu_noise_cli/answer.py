@@ -35,7 +35,7 @@ from .score.model import (
     model_from_arrays,
     model_header,
 )
-from .score.sketch import Sketch, SketchHeader, sketch_arrays, sketch_from_arrays, sketch_header
+from .score.sketch import Sketch, SketchHeader, sketch_arrays, sketch_from_arrays
 from .tables.files import Arrays, Fraction, part_of, prefixed, read_archive, write_archive
 from .tables.rows import SETS, Rows
 from .tables.writing import write_atomically
@@ -154,7 +154,7 @@ def save_answer(answer: Answer, file: BinaryIO) -> None:
         columns.append(ColumnHeader(name, kind))
     header = AnswerHeader(
         **model_header(answer.model, answer.scorer),
-        sketch=None if sketch is None else sketch_header(sketch),
+        sketch=msgspec.convert(sketch, SketchHeader | None, from_attributes=True),
         prior=None if prior is None else msgspec.structs.replace(prior, curves=None).to_json(),
         columns=tuple(columns),
         groups=groups,

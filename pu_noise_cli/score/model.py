@@ -307,6 +307,8 @@ class ScoreModel:
 
 # ---- Honest scores of training rows
 
+Count = Annotated[int, Meta(ge=0)]
+
 
 @dataclass(frozen=True)
 class GroupFolds:
@@ -316,8 +318,8 @@ class GroupFolds:
     by the members that have not.
     """
 
-    assigned: dict[str, int]  # see Training.place
-    seed: int
+    assigned: dict[str, Annotated[int, Meta(ge=0, lt=FOLDS**DIVISIONS)]]  # see Training.place
+    seed: Count
 
     @classmethod
     def from_groups(cls, groups: pa.Array, labeled: BoolArray, seed: int) -> GroupFolds:
@@ -348,9 +350,6 @@ class GroupFolds:
 def _hash(name: str, seed: int) -> int:
     digest = blake2b(name.encode(), digest_size=8, salt=(seed % (1 << 64)).to_bytes(8)).digest()
     return int.from_bytes(digest)
-
-
-Count = Annotated[int, Meta(ge=0)]
 
 
 class TrainingFile(msgspec.Struct, frozen=True, array_like=True):
@@ -398,20 +397,13 @@ class HonestScorer:
 # ---- In files
 
 
-class FoldsHeader(msgspec.Struct, frozen=True):
-    """Groups and their folds."""
-
-    assigned: dict[str, Annotated[int, Meta(ge=0, lt=FOLDS**DIVISIONS)]]
-    seed: Count
-
-
 class ScorerHeader(msgspec.Struct, frozen=True):
     """A scorer but for its arrays."""
 
     files: tuple[tuple[TrainingFile, ...], ...]
     sets: tuple[Annotated[int, Meta(ge=0, lt=len(SETS))], ...]
     group_column: str | None
-    folds: FoldsHeader | None = None
+    folds: GroupFolds | None = None
 
 
 class ModelHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -427,20 +419,8 @@ class ModelHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 def model_header(model: ScoreModel, scorer: HonestScorer | None) -> dict[str, Any]:
     """The fields of a ModelHeader."""
-    scorer_header = None
-    if scorer is not None:
-        folds = None
-        if scorer.folds is not None:
-            folds = FoldsHeader(scorer.folds.assigned, scorer.folds.seed)
-        scorer_header = ScorerHeader(scorer.files, scorer.sets, scorer.group_column, folds)
-    return {
-        "classifier": model.classifier,
-        "lower_is_positive": model.lower_is_positive,
-        "skip_missing": model.skip_missing,
-        "labeled_class": model.labeled_class,
-        "encoding": model.encoding,
-        "scorer": scorer_header,
-    }
+    fields = msgspec.structs.asdict(msgspec.convert(model, ModelHeader, from_attributes=True))
+    return fields | {"scorer": msgspec.convert(scorer, ScorerHeader | None, from_attributes=True)}
 
 
 def model_arrays(model: ScoreModel, scorer: HonestScorer | None) -> Arrays:
@@ -496,11 +476,8 @@ def _score_model(header: ModelHeader, arrays: Arrays) -> ScoreModel:
 
 
 def _scorer(header: ScorerHeader, arrays: Arrays, model: ScoreModel) -> HonestScorer:
-    folds = None
-    if header.folds is not None:
-        if header.group_column is None or model.model is None:
-            raise ValueError("folds are of groups")
-        folds = GroupFolds(header.folds.assigned, header.folds.seed)
+    if header.folds is not None and (header.group_column is None or model.model is None):
+        raise ValueError("folds are of groups")
     places, scores = arrays["honest.places"].astype(np.int64), arrays["honest.scores"]
     if places.shape != (len(scores), 2) or scores.ndim != 1:
         raise ValueError("every training row needs a score")
@@ -518,6 +495,6 @@ def _scorer(header: ScorerHeader, arrays: Arrays, model: ScoreModel) -> HonestSc
         places,
         scores.astype(np.float64),
         header.group_column,
-        folds,
+        header.folds,
         overlap,
     )

@@ -387,9 +387,7 @@ def sketch_from_arrays(arrays: Mapping[str, NDArray[Any]], header: SketchHeader)
         raise ValueError("every cell of a sketch has rows")
     if not np.isfinite(edges).all():
         raise ValueError("the edges of a sketch are finite")
-    sketch = Sketch(
-        edges, counts, header.level, header.missing, header.labeled_class, header.overlap
-    )
+    sketch = Sketch(edges, counts, **msgspec.structs.asdict(header))
     check_rows(sketch)
     merged = Sketch.merge([sketch])
     if merged.level != sketch.level or not np.array_equal(merged.edges, edges):
@@ -404,14 +402,9 @@ def check_rows(*sketches: Sketch) -> None:
         raise ValueError(f"{rows:.3g} rows; at most {MAX_ROWS} can be counted")
 
 
-def sketch_header(sketch: Sketch) -> SketchHeader:
-    """The fields of a sketch that are not arrays."""
-    return SketchHeader(sketch.level, sketch.missing, sketch.labeled_class, sketch.overlap)
-
-
 def save_sketch(sketch: Sketch, file: BinaryIO) -> None:
     """Write a sketch."""
-    header = msgspec.to_builtins(sketch_header(sketch))
+    header = msgspec.to_builtins(msgspec.convert(sketch, SketchHeader, from_attributes=True))
     write_archive(file, SKETCH_FORMAT, header, sketch_arrays(sketch))
 
 
