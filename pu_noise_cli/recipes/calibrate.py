@@ -19,11 +19,13 @@ from ..prior.document import Prior
 from ..result import Result
 from ..scale.engine import Engine
 from ..settings import CalibrateSettings, Wanted
-from ..tables.results import GROUP_THRESHOLDS, THRESHOLDS, Provenance, new_results
+from ..tables.results import GROUP_THRESHOLDS, THRESHOLDS, THRESHOLDS_JSON, new_results
+from ..tables.writing import write_json, write_table
+from ..variants.document import Control
 from ..variants.groups import GroupThresholds
 from ..variants.report import thresholds_section
 from ..variants.rules import Grading
-from ..variants.thresholds import Control, GatherControls, Publication, Thresholds
+from ..variants.thresholds import GatherControls, Thresholds
 from .run import (
     check_shards,
     commit,
@@ -65,9 +67,15 @@ def calibrate(settings: CalibrateSettings, engine: Engine, out_dir: str) -> Cali
         result = Result(
             scored, prior, posteriors, listed, source, contributions_of(scored), [section]
         )
-        about = _publication(settings, prior, source, _controls(scored, engine))
-        for name in THRESHOLDS:
-            thresholds.write(results.path(name), about)
+        document = thresholds.to_json(
+            prior,
+            source.score_column,
+            _controls(thresholds, scored, engine),
+            disease=settings.disease,
+            research_use_only=not settings.clinical_use,
+        )
+        write_table(results.path(THRESHOLDS), thresholds.table())
+        write_json(results.path(THRESHOLDS_JSON), document)
         if groups is not None:
             groups.write(results.path(GROUP_THRESHOLDS))
         write_documents(result, settings, results, None if groups is None else groups.columns)
@@ -91,24 +99,8 @@ def grade_scores(
     return posteriors.with_column("evidence", groups.evidence()), thresholds, groups
 
 
-def _controls(scored: ScoredRows, engine: Engine) -> list[Control]:
+def _controls(thresholds: Thresholds, scored: ScoredRows, engine: Engine) -> list[Control]:
     """The rows of known class."""
     assert scored.scores is not None
-    step = GatherControls(scored.negated, scored.sketch.labeled_class)
+    step = GatherControls(scored.negated, scored.sketch.labeled_class, thresholds.ranges)
     return engine.gather(step, scored.scores, "controls")
-
-
-def _publication(
-    settings: CalibrateSettings, prior: Prior, source: Provenance, controls: Sequence[Control]
-) -> Publication:
-    """What the thresholds say about themselves."""
-    assert prior.beta is not None  # or there would be no thresholds
-    return Publication(
-        prior.sample or source.score_column or "score",
-        prior.method,
-        prior.beta,
-        disease=settings.disease,
-        research_use_only=not settings.clinical_use,
-        controls=controls,
-        score_column=source.score_column,
-    )

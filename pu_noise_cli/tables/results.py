@@ -42,13 +42,14 @@ PROVENANCE = "provenance.json"
 TABLE_FORMATS = ("parquet", "tsv", "csv")
 SHARDED = ("scores", "posterior")  # tables that may be directories of shards
 LISTS = ("candidates.tsv", "labels_to_check.tsv", "columns.tsv")
-THRESHOLDS, GROUP_THRESHOLDS = ("thresholds.json", "thresholds.tsv"), "group_thresholds.tsv"
+THRESHOLDS, THRESHOLDS_JSON = "thresholds.tsv", "thresholds.json"
+GROUP_THRESHOLDS = "group_thresholds.tsv"
 LEVELS = ("psms.tsv", "peptides.tsv", "proteins.tsv")
 # every file that a command may write into a directory of results
 OUTPUTS = (
     *(f"{name}.{form}" for name in (*SHARDED, "groups") for form in TABLE_FORMATS),
     *("prior.json", "model.punoise", "report.html", PROVENANCE),
-    *(*LISTS, *THRESHOLDS, GROUP_THRESHOLDS),
+    *(*LISTS, THRESHOLDS, THRESHOLDS_JSON, GROUP_THRESHOLDS),
     *(*LEVELS, *(f"decoys.{name}" for name in LEVELS), "matches.json"),
 )
 

@@ -8,23 +8,22 @@ one, and `score_to` may be infinite. A level that is not reached has no `score_f
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..errors import InputError, PunoiseError, UsageError, option
+from ..errors import InputError, UsageError, option
 from ..notices import Notice
 from ..numerics import FloatArray, IntArray
 from ..posterior.columns import take_known
@@ -32,14 +31,17 @@ from ..posterior.groups import MAX_GROUPS, OTHER, group_names
 from ..scale.engine import Job, RowsDone
 from ..score.scores import job_writer, scores_batch, scores_schema
 from ..tables.columns import Column, Encoding
-from ..tables.files import read_json
-from ..tables.reading import Table, open_table
+from ..tables.files import read_document
+from ..tables.reading import open_table
+from ..tables.records import read_records
 from ..tables.rows import Chunk, Rows, shown
 from ..tables.writing import is_json
-from .rules import MAX_LEVELS, MAX_NAME, MAX_POINTS, NONE
+from .document import GroupLevelRow, LevelRow, ThresholdsDocument
+from .rules import MAX_LEVELS, NONE
 
-COLUMNS = ("level", "points", "score_from", "score_to")
 GROUP, TOTAL = "group", "points_total"
+# the columns after the score; the last only with points of further criteria
+EVIDENCE = pa.schema([("level", pa.string()), ("points", pa.int64()), (TOTAL, pa.float64())])
 PUBLISHED = "published.json"
 ANY_PREDICTOR = {"score", "scores", "rankscore", "value", "values"}  # words of columns
 MIN_PREFIX = 3
@@ -54,12 +56,6 @@ class LevelRange:
     points: int | None
     score_from: float  # has the level
     score_to: float  # has not; it may be the lower of the two
-
-    def __post_init__(self) -> None:
-        if np.isnan([self.score_from, self.score_to]).any() or np.isinf(self.score_from):
-            raise ValueError("a range begins at a number")
-        if not 0 < len(self.level.encode()) <= MAX_NAME or abs(self.points or 0) > MAX_POINTS:
-            raise ValueError("a level has a short name and few points")
 
     @property
     def ends(self) -> tuple[float, float, bool]:
@@ -122,44 +118,27 @@ class LevelRanges:
         source = name.split(":")[0]
         if source in published() and not os.path.exists(name):
             return cls.from_published(name)
-        with _checked(name):
-            if is_json(name):
-                content = read_json(name)
-                ranges = cls.from_rows(name, _json_rows(content))
-                return replace(ranges, predictor=_predictor(content))
-            table = open_table(name)
-            if GROUP in table.columns:
-                raise UsageError(f"{name}: has thresholds of groups, which need {option('by')}")
-            return cls.from_rows(name, _table_rows(table))
+        if is_json(name):
+            content = read_document(name, ThresholdsDocument)
+            ranges = cls.from_rows(name, content.rows())
+            return replace(ranges, predictor=content.provenance.score_column)
+        table = open_table(name)
+        if GROUP in table.columns:
+            raise UsageError(f"{name}: has thresholds of groups, which need {option('by')}")
+        return cls.from_rows(name, read_records(table, LevelRow, option("thresholds"), MAX_LEVELS))
 
     @classmethod
-    def from_rows(cls, name: str, rows: Sequence[Mapping[str, Any]]) -> LevelRanges:
-        """The ranges of rows of a file with that name, checked."""
-        found = tuple(_range(row) for row in rows if row["score_from"] is not None)
-        return cls._without_overlap(name, found)
-
-    @classmethod
-    def from_published(cls, name: str) -> LevelRanges:
-        """The thresholds of a predictor as published, such as pejaver2022:REVEL."""
-        source, _, predictor = name.partition(":")
-        known = published()[source]["predictors"]
-        by_name = {key.lower(): value for key, value in known.items()}
-        if predictor.lower() not in by_name:
-            names = ", ".join(f"{source}:{known_name}" for known_name in known)
-            raise UsageError(f"{name}: is not published; there are {names}")
-        entry = by_name[predictor.lower()]
-        toward, found = (1.0 if entry["higher_is_positive"] else -1.0), []
-        for sign in (1, -1):  # from the strongest level of each side
-            score_to = sign * toward * np.inf
-            for code, points in published()[source]["levels"].items():
-                if points * sign > 0 and (begins := entry["thresholds"].get(code)) is not None:
-                    found.append(LevelRange(code, points, float(begins), score_to))
-                    score_to = float(begins)
-        return cls(tuple(found), predictor=predictor)
-
-    @classmethod
-    def _without_overlap(cls, name: str, ranges: tuple[LevelRange, ...]) -> LevelRanges:
-        """The ranges, checked: a score has one level at most."""
+    def from_rows(cls, name: str, rows: Sequence[LevelRow | GroupLevelRow]) -> LevelRanges:
+        """The ranges of the levels in a file that are reached; a score has one level at most."""
+        ranges = []
+        for row in rows:
+            if row.score_from is None:
+                continue
+            if row.score_to is None or np.isinf(row.score_from):
+                raise InputError(
+                    f"{name}: {shown(row.level)} has no finite score_from or no score_to"
+                )
+            ranges.append(LevelRange(row.level, row.points, row.score_from, row.score_to))
         if len(ranges) > MAX_LEVELS:
             raise InputError(f"{name}: at most {MAX_LEVELS} levels can be applied")
         filled = sorted((one for one in ranges if one.score_from != one.score_to), key=_lower_end)
@@ -167,7 +146,26 @@ class LevelRanges:
             touching = one.ends[1] == other.ends[0] and not one.ends[2] and other.ends[2]
             if one.ends[1] > other.ends[0] or touching:
                 raise InputError(f"{name}: the ranges of {one.level} and {other.level} overlap")
-        return cls(ranges)
+        return cls(tuple(ranges))
+
+    @classmethod
+    def from_published(cls, name: str) -> LevelRanges:
+        """The thresholds of a predictor as published, such as pejaver2022:REVEL."""
+        source, _, predictor = name.partition(":")
+        calibration = published()[source]
+        by_name = {key.lower(): value for key, value in calibration.predictors.items()}
+        if predictor.lower() not in by_name:
+            names = ", ".join(f"{source}:{known}" for known in calibration.predictors)
+            raise UsageError(f"{name}: is not published; there are {names}")
+        entry = by_name[predictor.lower()]
+        toward, found = (1.0 if entry.higher_is_positive else -1.0), []
+        for sign in (1, -1):  # from the strongest level of each side
+            score_to = sign * toward * np.inf
+            for code, points in calibration.levels.items():
+                if points * sign > 0 and (begins := entry.thresholds.get(code)) is not None:
+                    found.append(LevelRange(code, points, begins, score_to))
+                    score_to = begins
+        return cls(tuple(found), predictor=predictor)
 
 
 @dataclass(frozen=True)
@@ -221,20 +219,20 @@ class GroupRanges:
     @classmethod
     def read(cls, name: str) -> GroupRanges:
         """Read thresholds of groups."""
-        with _checked(name):
-            if is_json(name) or GROUP not in (table := open_table(name)).columns:
-                raise UsageError(f"{option('by')}: {name} has no column {GROUP!r} of thresholds")
-            by_group: dict[str, list[dict[str, Any]]] = {}
-            for row in _table_rows(table, (GROUP, *COLUMNS), MAX_GROUPS * MAX_LEVELS):
-                by_group.setdefault(str(row[GROUP]), []).append(row)
-            if OTHER not in by_group:
-                raise InputError(
-                    f"{name}: has no rows of the group {OTHER!r}, for groups it does not name"
-                )
-            ranges = {
-                group: LevelRanges.from_rows(f"{name}, {group}", rows)
-                for group, rows in by_group.items()
-            }
+        if is_json(name) or GROUP not in (table := open_table(name)).columns:
+            raise UsageError(f"{option('by')}: {name} has no column {GROUP!r} of thresholds")
+        by_group: dict[str, list[GroupLevelRow]] = {}
+        most = MAX_GROUPS * MAX_LEVELS
+        for row in read_records(table, GroupLevelRow, option("thresholds"), most):
+            by_group.setdefault(row.group, []).append(row)
+        if OTHER not in by_group:
+            raise InputError(
+                f"{name}: has no rows of the group {OTHER!r}, for groups it does not name"
+            )
+        ranges = {
+            group: LevelRanges.from_rows(f"{name}, {group}", rows)
+            for group, rows in by_group.items()
+        }
         points = {one.level: one.points for own in ranges.values() for one in own.ranges}
         values = np.array([0, *(one or 0 for one in points.values())], np.int64)
         return cls(ranges, (NONE, *points), values)
@@ -251,78 +249,32 @@ def _is_alike(one: str, other: str) -> bool:
     return one == other or (len(short) >= MIN_PREFIX and long.startswith(short))
 
 
-def _predictor(content: Mapping[str, Any]) -> str | None:
-    """The column that the thresholds in a JSON document were made for, if it is known."""
-    name = content.get("provenance", {}).get("score_column")
-    return name if isinstance(name, str) else None
-
-
 def _lower_end(one: LevelRange) -> float:
     return one.ends[0]
 
 
+class PublishedPredictor(msgspec.Struct, frozen=True):
+    """The thresholds of a predictor by level; a threshold itself has the level."""
+
+    score: str
+    higher_is_positive: bool
+    thresholds: dict[str, float]
+
+
+class PublishedCalibration(msgspec.Struct, frozen=True):
+    """A published calibration of several predictors."""
+
+    source: str
+    prior: float
+    levels: dict[str, int]  # points by level, the strongest of each side first
+    predictors: dict[str, PublishedPredictor]
+
+
 @cache
-def published() -> Mapping[str, Any]:
-    """Published calibrations by name: citation, prior, levels, and thresholds by predictor."""
+def published() -> Mapping[str, PublishedCalibration]:
+    """Published calibrations by name."""
     file = resources.files(__package__).joinpath(PUBLISHED)
-    calibrations: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return calibrations
-
-
-@contextlib.contextmanager
-def _checked(name: str) -> Iterator[None]:
-    """Report errors in a document from anywhere as errors of that document."""
-    try:
-        yield
-    except PunoiseError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        columns = ", ".join(COLUMNS)
-        raise InputError(f"{name}: not a file of thresholds, which has {columns}") from error
-
-
-def _range(row: Mapping[str, Any]) -> LevelRange:
-    points = row["points"]
-    if points is not None and float(points) != int(points):
-        raise ValueError("points are whole numbers")
-    ends = float(row["score_from"]), float(row["score_to"])
-    return LevelRange(str(row["level"]), None if points is None else int(points), *ends)
-
-
-def _json_rows(content: Any) -> list[dict[str, Any]]:
-    """The rows of a JSON document; null is the infinite end of the strongest level of a side."""
-    up, rows = content["scoreset_flipped"], []
-    if not isinstance(up, bool):
-        raise ValueError("the direction of the score is not stated")
-    for level in content["levels"]:
-        row = {name: level[name] for name in COLUMNS}
-        if row["score_to"] is None:
-            is_for = level["lr"] is None or level["lr"] > 1
-            row["score_to"] = np.inf if is_for == up else -np.inf
-        rows.append(row)
-    return rows
-
-
-def _table_rows(
-    table: Table, columns: Sequence[str] = COLUMNS, most: int = MAX_LEVELS
-) -> list[dict[str, Any]]:
-    for column in columns:
-        table.require(column, option("thresholds"))
-    rows: list[dict[str, Any]] = []
-    for batch, _, _ in table.batches(columns):
-        rows += batch.to_pylist()
-        if len(rows) > most:
-            raise InputError(f"{table.name}: at most {most} levels can be applied")
-
-    number = cache(table.notation.number)
-
-    def value(row: Mapping[str, Any], name: str) -> Any:
-        cell = row[name]
-        if name not in ("level", GROUP) and isinstance(cell, str) and cell:
-            return number(cell)
-        return None if cell in ("", None) else cell
-
-    return [{name: value(row, name) for name in row} for row in rows]
+    return msgspec.json.decode(file.read_bytes(), type=dict[str, PublishedCalibration])
 
 
 # ---- EVIDENCE
@@ -399,11 +351,10 @@ class WriteEvidence:
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> EvidenceRows:
         rows, counts = job.part, EvidenceRows()
-        added = [*COLUMNS[:2], *([TOTAL] if self.further_points else [])]
-        if clash := [column for column in rows.kept if column in added]:
+        added = EVIDENCE if self.further_points else EVIDENCE.remove(2)
+        if clash := [column for column in rows.kept if column in added.names]:
             raise UsageError(f"column {clash[0]!r} cannot be kept: EVIDENCE has one of that name")
-        kinds = {"level": pa.string(), "points": pa.int64(), TOTAL: pa.float64()}
-        schema = scores_schema(rows, False, [pa.field(name, kinds[name]) for name in added])
+        schema = scores_schema(rows, False, list(added))
         with job_writer(job, schema) as write:
             for chunk in rows.chunks([*self.columns, *rows.carried]):
                 scores, arrays = self.evidence(chunk)

@@ -13,9 +13,10 @@ from ..errors import InputError
 from ..numerics import BoolArray, FloatArray
 from ..posterior.groups import COUNTED, GroupPosteriors, GroupRangeColumn, Groups
 from ..posterior.pooling import Bins
+from ..tables.records import table_schema
 from ..tables.rows import LABELED, NEGATIVE
 from ..tables.writing import write_table
-from .apply import GROUP
+from .document import GroupThresholdRow
 from .rules import NONE, Level
 from .thresholds import Thresholds
 
@@ -91,12 +92,10 @@ class GroupThresholds:
             """Values of each level and group, by group."""
             return pa.array(np.array(values)[:, order].T.ravel(), from_pandas=True)
 
-        reached = [~np.isnan(score_from) for _, score_from, _ in ranked]
-        ends = [np.where(some, row[2], np.nan) for some, row in zip(reached, ranked, strict=True)]
-        each, shares = [len(ranked) * [place] for place in order], groups.shares
-        places = np.concatenate(each)
+        ends = [np.where(np.isnan(row[1]), np.nan, row[2]) for row in ranked]
+        places, shares = np.repeat(order, len(ranked)), groups.shares
         columns = {
-            GROUP: pa.array(groups.names, pa.string()).take(pa.array(places)),
+            "group": pa.array(groups.names, pa.string()).take(pa.array(places)),
             "level": pa.array([row[0] for row in ranked] * len(order)),
             "points": pa.array([points[row[0]] for row in ranked] * len(order), pa.int64()),
             "score_from": column([row[1] for row in ranked]),
@@ -105,7 +104,7 @@ class GroupThresholds:
             "shrinkage": pa.array(shares.shrinkage[places]),
             **{name: pa.array(groups.rows[places, code]) for name, code in COUNTED.items()},
         }
-        write_table(out, pa.RecordBatch.from_pydict(columns))
+        write_table(out, pa.RecordBatch.from_pydict(columns, table_schema(GroupThresholdRow)))
 
 
 def _required_ratios(thresholds: Thresholds, groups: Groups) -> FloatArray:

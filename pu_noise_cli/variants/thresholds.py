@@ -1,46 +1,40 @@
-"""THRESHOLDS: the scores at which each strength of evidence begins, as a table and as JSON.
-
-The JSON holds a score calibration as MaveDB takes it (`functional_classifications`, with flags for
-the ends that belong to a range) and as ExCALIBR writes it (`point_ranges`). MaveDB's loader of the
-latter leaves out the end of a range that is next to indeterminate scores, and counts the other end
-in. So these ends are the next number toward the indeterminate scores, and tied scores stay in.
-"""
+"""THRESHOLDS: the scores at which each strength of evidence begins."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from .. import __version__
 from ..errors import EstimationError
 from ..notices import Notice
 from ..posterior.calibration import ONE_SIDED, Bounds, Calibration, posterior_at
 from ..posterior.columns import RangeColumn
 from ..prior.base import Estimate
 from ..prior.checks import Case, diagnose_direction
+from ..prior.document import Prior
 from ..scale.engine import Job, RowsDone
 from ..score.scores import score_chunks
 from ..score.sketch import Sketch
+from ..tables.files import document
+from ..tables.records import as_batch
 from ..tables.rows import NEGATIVE, LabeledClass
-from ..tables.writing import is_json, write_json, write_table
 from .apply import LevelRange, LevelRanges
+from .document import (
+    Classification,
+    Control,
+    Ends,
+    LikelihoodRatios,
+    Provenance,
+    ThresholdRow,
+    ThresholdsDocument,
+    or_null,
+)
 from .reach import Reach, reach_of_counts
 from .rules import NONE, Grading, Level
-
-SCHEMA = "punoise.thresholds/1"
-TABLE = pa.schema(
-    [
-        ("level", pa.string()),
-        ("points", pa.int64()),
-        *((name, pa.float64()) for name in ("score_from", "score_to")),
-        *((name, pa.float64()) for name in ("lr", "posterior", "posterior_bound")),
-        *((name, pa.int64()) for name in ("n_unlabeled", "n_labeled", "n_negatives")),
-    ]
-)
 
 
 @dataclass(frozen=True)
@@ -64,21 +58,12 @@ class Threshold:
     n_labeled: int = 0
     n_negatives: int = 0
 
-    def to_row(self) -> dict[str, Any]:
-        """The row of THRESHOLDS."""
-        level = {"level": self.level.code, "points": self.level.points}
-        values = dict.fromkeys(TABLE.names[2:7]) if self.reached is None else vars(self.reached)
-        rows = {name: getattr(self, name) for name in TABLE.names[7:]}
-        return {**level, **values, **rows}
-
-
-@dataclass(frozen=True)
-class Control:
-    """A row of known class."""
-
-    variant: str
-    is_positive: bool
-    score: float  # on the predictor's own scale
+    def to_row(self) -> ThresholdRow:
+        """The row of THRESHOLDS, whose columns are in this order."""
+        reached = 5 * (None,) if self.reached is None else astuple(self.reached)
+        rows = self.n_unlabeled, self.n_labeled, self.n_negatives
+        values: list[Any] = [self.level.code, self.level.points, *reached, *rows]
+        return ThresholdRow(*values)
 
 
 @dataclass(frozen=True)
@@ -87,36 +72,24 @@ class GatherControls:
 
     negated: bool  # their scores have the opposite sign of the predictor's
     labeled_class: LabeledClass
+    ranges: LevelRanges  # of points
 
     def __call__(self, job: Job, done: RowsDone, threads: int) -> list[Control]:
         rows, controls = job.part, list[Control]()
-        labeled_positive = self.labeled_class == "positive"
         for chunk, scores in score_chunks(rows, rows.id_columns):
             own = -scores + 0.0 if self.negated else scores
             is_known = chunk.labeled | (chunk.sets == NEGATIVE)  # not rows of both tables
             known = np.flatnonzero(is_known & ~np.isnan(scores))
             ids = rows.ids(chunk).take(pa.array(known)).to_pylist()
-            positive = chunk.labeled[known] & labeled_positive
-            controls += map(Control, ids, positive.tolist(), own[known].tolist())
+            positive = chunk.labeled[known] & (self.labeled_class == "positive")
+            classes = np.where(positive, "pathogenic", "benign").tolist()
+            controls += map(Control, ids, classes, self.ranges(own[known]).tolist())
             done(len(scores))
         return controls
 
     @staticmethod
     def merge(results: Sequence[list[Control]]) -> list[Control]:
         return [control for part in results for control in part]
-
-
-@dataclass(frozen=True)
-class Publication:
-    """What a document of thresholds says about them beyond the numbers."""
-
-    dataset: str
-    method: str  # how α and β were obtained
-    beta: float  # the fraction of labels that are correct
-    disease: str | None = None  # a MONDO id
-    research_use_only: bool = True
-    controls: Sequence[Control] | None = None
-    score_column: str | None = None  # none if the score was learned
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,67 +145,84 @@ class Thresholds:
     def evidence(self) -> RangeColumn:
         """The column of POSTERIOR: the level of each row by its score as it is calibrated."""
         sign = -1.0 if self.lower_is_positive else 1.0
-        reached = [(one.level, sign * one.reached.score_from) for one in self.levels if one.reached]
-        against = [(level.name, begins) for level, begins in reached if level.against]
-        favoring = [(level.name, begins) for level, begins in reached if not level.against]
-        starts = [np.nextafter(begins, np.inf) for _, begins in reversed(against)]
-        starts += [begins for _, begins in reversed(favoring)]
-        names = [*(name for name, _ in reversed(against)), NONE]
-        names += [name for name, _ in reversed(favoring)]
+        rising = reversed(self.levels)  # from the strongest level against to the strongest for
+        begins = [(one.level, sign * one.reached.score_from) for one in rising if one.reached]
+        starts = [
+            np.nextafter(score, np.inf) if level.against else score for level, score in begins
+        ]
+        names = [level.name for level, _ in begins]
+        names.insert(sum(level.against for level, _ in begins), NONE)
         return RangeColumn(np.array(starts, np.float64), np.array(names))
 
-    def write(self, out: str, about: Publication) -> None:
-        """Write JSON or a table, by the name of the file; see `to_json`."""
-        if is_json(out):
-            write_json(out, self.to_json(about))
-        else:
-            rows = [threshold.to_row() for threshold in self.levels]
-            write_table(out, pa.RecordBatch.from_pylist(rows, TABLE))
-
-    def to_json(self, about: Publication) -> dict[str, Any]:
-        """The document; null is the end of an open range."""
-        sketch = self.calibration.sketch
-        reached = any(threshold.reached for threshold in self.levels)
-        ranges = {
-            threshold.level.points: LevelRange(
-                _label(threshold.level), threshold.level.points, *_ends(threshold.reached)
+    @property
+    def ranges(self) -> LevelRanges:
+        """The scores with each number of points, without numbers that no score has."""
+        ranges = [
+            LevelRange(
+                _label(one.level), one.level.points, one.reached.score_from, one.reached.score_to
             )
-            for threshold in sorted(self.points, key=_point_order)
-            if threshold.reached is not None
-            and threshold.reached.score_from != threshold.reached.score_to
-        }
-        return {
-            "schema": SCHEMA,
-            "punoise_version": __version__,
-            "prior": self.prior,
-            "point_ranges": {
-                str(one.level.points): _point_ranges(ranges.get(one.level.points))
-                for one in sorted(self.points, key=_point_order)
-            },
-            "dataset": about.dataset,
-            "scoreset_flipped": not self.lower_is_positive,  # positives usually score low there
-            "uncalibratable_reason": None if reached else "no level of evidence is reached",
-            "levels": [_finite(threshold.to_row()) for threshold in self.levels],
-            "reach": {"lr_least": self.reach[0], "lr_greatest": self.reach[1]},
-            "title": f"punoise calibration of {about.dataset}",
-            "research_use_only": about.research_use_only,
-            "disease": about.disease,
-            "functional_classifications": [_classification(one) for one in ranges.values()],
-            "controls": _controls(about.controls, tuple(ranges.values())),
-            "provenance": {
-                "rule": self.grading.name,
-                "source": self.grading.source(),
-                "confidence": ONE_SIDED,
-                "target_alpha": self.grading.target_alpha,
-                "method": about.method,
-                "alpha": self.calibration.shares.alpha,
-                "beta": about.beta,
-                "n_labeled": sketch.n_labeled,
-                "n_unlabeled": sketch.n_unlabeled,
-                "n_negatives": sketch.n_negative,
-                "score_column": about.score_column,
-            },
-        }
+            for one in sorted(self.points, key=_point_order)
+            if one.reached is not None and one.reached.score_from != one.reached.score_to
+        ]
+        return LevelRanges(tuple(ranges))
+
+    def table(self) -> pa.RecordBatch:
+        """THRESHOLDS."""
+        return as_batch([threshold.to_row() for threshold in self.levels], ThresholdRow)
+
+    def to_json(
+        self,
+        prior: Prior,
+        score_column: str | None = None,
+        controls: Sequence[Control] | None = None,
+        disease: str | None = None,
+        research_use_only: bool = True,
+    ) -> dict[str, Any]:
+        """THRESHOLDS with what they were made from; null is the end of an open range.
+
+        Parameters
+        ----------
+        prior
+            That of the scores.
+        score_column
+            None if the score was learned.
+        disease
+            A MONDO id.
+        """
+        sketch, ranges = self.calibration.sketch, self.ranges.ranges
+        dataset = prior.sample or score_column or "score"
+        by_points = {one.points: (_loaded_ends(one),) for one in ranges}
+        points = [one.level.points for one in sorted(self.points, key=_point_order)]
+        reached = any(threshold.reached for threshold in self.levels)
+        return document(
+            ThresholdsDocument(
+                prior=self.prior,
+                point_ranges={str(number): by_points.get(number, ()) for number in points},
+                dataset=dataset,
+                scoreset_flipped=not self.lower_is_positive,  # positives usually score low there
+                uncalibratable_reason=None if reached else "no level of evidence is reached",
+                levels=tuple(threshold.to_row().finite() for threshold in self.levels),
+                reach=LikelihoodRatios(*self.reach),
+                title=f"punoise calibration of {dataset}",
+                research_use_only=research_use_only,
+                disease=disease,
+                functional_classifications=tuple(map(_classification, ranges)),
+                controls=controls,
+                provenance=Provenance(
+                    rule=self.grading.name,
+                    source=self.grading.source(),
+                    confidence=ONE_SIDED,
+                    target_alpha=self.grading.target_alpha,
+                    method=prior.method,
+                    alpha=self.calibration.shares.alpha,
+                    beta=prior.beta,
+                    n_labeled=sketch.n_labeled,
+                    n_unlabeled=sketch.n_unlabeled,
+                    n_negatives=sketch.n_negative,
+                    score_column=score_column,
+                ),
+            )
+        )
 
 
 def _thresholds(
@@ -273,54 +263,30 @@ def _point_order(threshold: Threshold) -> tuple[bool, int]:
     return points < 0, abs(points)
 
 
-def _ends(reached: Reached) -> tuple[float, float]:
-    return reached.score_from, reached.score_to
-
-
 def _label(level: Level) -> str:
     points = abs(level.points or 0)
     return f"{'benign' if level.against else 'pathogenic'}, {points} point{'s' * (points > 1)}"
 
 
-def _point_ranges(one: LevelRange | None) -> list[list[float | None]]:
-    """The range as a loader reads it that leaves out the end where the level begins."""
-    if one is None:
-        return []
+def _loaded_ends(one: LevelRange) -> Ends:
+    """The ends for a loader that leaves out the end where the level begins."""
     low, high, lower = one.ends
-    ends = [float(np.nextafter(end, -np.inf if lower else np.inf)) for end in (low, high)]
-    return [
-        [None if np.isinf(end) else shifted for end, shifted in zip((low, high), ends, strict=True)]
-    ]
+    outward = -np.inf if lower else np.inf
+    ends = [None if np.isinf(end) else float(np.nextafter(end, outward)) for end in (low, high)]
+    return ends[0], ends[1]
 
 
-def _classification(one: LevelRange) -> dict[str, Any]:
+def _classification(one: LevelRange) -> Classification:
     """The range as MaveDB describes one."""
     low, high, lower = one.ends
-    return {
-        "label": one.level,
-        "functional_classification": "abnormal" if (one.points or 0) > 0 else "normal",
-        "range": [end if np.isfinite(end) else None for end in (low, high)],
-        "inclusive_lower_bound": lower,
-        "inclusive_upper_bound": not lower,
-        "acmg_classification": {"points": one.points},
-    }
-
-
-def _controls(
-    controls: Sequence[Control] | None, ranges: tuple[LevelRange, ...]
-) -> list[dict[str, Any]] | None:
-    """The rows of known class, each with the range that it lands in."""
-    if controls is None:
-        return None
-    labels = LevelRanges(ranges)(np.array([control.score for control in controls], np.float64))
-    return [
-        {
-            "variant": control.variant,
-            "clinical_status": "pathogenic" if control.is_positive else "benign",
-            "range": str(label),
-        }
-        for control, label in zip(controls, labels, strict=True)
-    ]
+    return Classification(
+        label=one.level,
+        functional_classification="abnormal" if (one.points or 0) > 0 else "normal",
+        range=(or_null(low), or_null(high)),
+        inclusive_lower_bound=lower,
+        inclusive_upper_bound=not lower,
+        acmg_classification={"points": one.points},
+    )
 
 
 def _check_direction(calibration: Calibration) -> None:
@@ -359,9 +325,3 @@ def rows_that_limit(sketch: Sketch, against: bool) -> str:
     if sketch.n_negative:
         return f"{sketch.n_negative} known negatives"
     return f"{sketch.n_unlabeled} unlabeled rows"
-
-
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    """The same row with null for infinite numbers, which JSON lacks."""
-    infinite = [name for name, v in row.items() if isinstance(v, float) and not np.isfinite(v)]
-    return row | dict.fromkeys(infinite)

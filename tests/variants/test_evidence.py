@@ -312,10 +312,10 @@ def test_published_thresholds_by_name(punoise, tmp_path):
     ("rows", "message"),
     [
         ("a\t1\t0.5\tinf\nb\t2\t0.7\tinf\n", "overlap"),
-        ("a\t1\t0.5\t\n", "not a file of thresholds"),
-        ("a\t1\tinf\t0\n", "not a file of thresholds"),
-        ("a\t1.5\t0.5\tinf\n", "not a file of thresholds"),
-        ("a\tx\t0.5\tinf\n", "not a file of thresholds"),
+        ("a\t1\t0.5\t\n", "score_to"),
+        ("a\t1\tinf\t0\n", "score_from"),
+        ("a\t1.5\t0.5\tinf\n", "row 1: Expected `int | null`, got `float` - at `$.points`"),
+        ("a\tx\t0.5\tinf\n", "row 1: column 'points'"),
     ],
 )
 def test_bad_thresholds_are_errors(rows, message, punoise, tmp_path):
@@ -325,6 +325,24 @@ def test_bad_thresholds_are_errors(rows, message, punoise, tmp_path):
     result = punoise("apply", "--thresholds", tmp_path / "t.tsv", *table, expect=3)
     assert message in result.err
     assert not (tmp_path / "e.tsv").exists()
+
+
+def test_thresholds_of_strangers_and_of_other_versions(tmp_path):
+    row = {"level": "A", "points": 1, "score_from": 0.5, "score_to": None, "lr": 3.0}
+    needed = {"schema": "punoise.thresholds/1", "scoreset_flipped": True, "levels": [row]}
+    later = {"unheard_of": [1, None], "provenance": {"unheard_of": 1}}
+    for content in (needed, needed | later):
+        (tmp_path / "t.json").write_text(json.dumps(content))
+        (tmp_path / "t.tsv").write_text(
+            "note\tlevel\tlr\tpoints\tscore_from\tscore_to\nx\tA\thigh\t1\t0.5\tinf\n"
+        )
+        for name in ("t.json", "t.tsv"):
+            ranges = LevelRanges.read(str(tmp_path / name))
+            assert ranges(np.array([0.4, 0.5])).tolist() == ["indeterminate", "A"]
+    for content in ({k: v for k, v in needed.items() if k != key} for key in needed):
+        (tmp_path / "t.json").write_text(json.dumps(content))
+        with pytest.raises(pu_noise_cli.errors.InputError, match=r"t\.json"):
+            LevelRanges.read(str(tmp_path / "t.json"))
 
 
 # Thresholds of another predictor

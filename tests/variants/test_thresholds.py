@@ -14,12 +14,13 @@ from pu_noise_cli.posterior.columns import ScoredChunk
 from pu_noise_cli.posterior.groups import OTHER, Groups
 from pu_noise_cli.posterior.pooling import PooledShares
 from pu_noise_cli.prior.base import Shares
+from pu_noise_cli.prior.document import Prior
 from pu_noise_cli.score.sketch import MAX_CELLS, Sketch
 from pu_noise_cli.tables.rows import Chunk
 from pu_noise_cli.variants.apply import LevelRange
 from pu_noise_cli.variants.groups import GroupThresholds
 from pu_noise_cli.variants.rules import Grading, Level
-from pu_noise_cli.variants.thresholds import Publication, Thresholds
+from pu_noise_cli.variants.thresholds import Thresholds
 
 COLUMNS = [
     *("level", "points", "score_from", "score_to", "lr", "posterior", "posterior_bound"),
@@ -31,7 +32,7 @@ CODES = [
 ]
 NAMES = {level.code: level.name for level in Grading.read("acmg").levels(0.1)}
 ACMG = Grading.read("acmg", 0.0441)
-ABOUT = Publication("assay", "stated", 0.9)
+ABOUT = Prior(method="stated", seed=0, alpha=0.3, beta=0.9, sample="assay")
 KNOWN = Shares(0.3, 0.9, from_these_rows=False)
 
 
@@ -177,7 +178,7 @@ def test_no_level_is_said_in_words():
     )
     held = bounds(calibration, 0)
     thresholds = Thresholds.from_calibration(calibration, held, ACMG)
-    document = thresholds.to_json(Publication("noise", "stated", 0.9))
+    document = thresholds.to_json(ABOUT)
     assert "no level" in document["uncalibratable_reason"]
     assert not any(document["point_ranges"].values())
 
