@@ -17,13 +17,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-import msgspec
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from .. import __version__
 from ..errors import InputError, MachineError, UsageError, option
 from ..tables.files import read_json
-from ..tables.reading import MANIFEST, READERS, Manifest, Reader, ShardEntry
+from ..tables.reading import MANIFEST, READERS, Manifest, Reader
 from ..tables.results import obsolete_files, take_names
 from ..tables.rows import SETS, Rows
 from ..tables.writing import MemoryTable, check_table_target, make_directory, temporary_directory
@@ -170,24 +169,6 @@ def _shard_names(rows: Rows) -> list[str]:
     if hidden := [name for name in names if name[0] in "._"]:
         raise InputError(f"{hidden[0]}: a shard of this name would not be read; rename the file")
     return names
-
-
-def _shard_jobs(parts: Sequence[Rows], names: Sequence[str], out: str) -> list[Job]:
-    folder = os.path.abspath(out)
-    return [
-        Job(part, os.path.join(folder, name), is_shard=True)
-        for part, name in zip(parts, names, strict=True)
-    ]
-
-
-def _manifest(jobs: Sequence[Job]) -> Manifest:
-    shards = []
-    for job in jobs:
-        assert isinstance(job.out, str)
-        (source,) = (shard for table in job.part.tables for shard in table.shards)
-        names = os.path.basename(job.out), os.path.basename(source.name)
-        shards.append(ShardEntry(*names, job.part.num_rows))
-    return Manifest(rows=sum(shard.rows or 0 for shard in shards), shards=shards)
 
 
 # ---- Workers
@@ -393,12 +374,10 @@ class Engine:
             return result
         os.makedirs(out, exist_ok=True)
         with temporary_directory(Path(out)) as folder:
-            names = _shard_names(rows)
-            jobs = _shard_jobs(rows.parts(), names, str(folder))
-            result = self._reduce(step, jobs, rows, label)
-            manifest = _manifest(jobs)
-            meanwhile = msgspec.structs.replace(manifest, complete=False)
-            take_names(folder, Path(out), names, MANIFEST, manifest, meanwhile=meanwhile)
+            shards = dict(zip(_shard_names(rows), rows.parts(), strict=True))
+            result = self.write_parts(step, rows, shards, label, str(folder))
+            complete, meanwhile = (Manifest(complete=c, shards=[*shards]) for c in (True, False))
+            take_names(folder, Path(out), shards, MANIFEST, complete, meanwhile=meanwhile)
         return result
 
     def write_parts(
@@ -406,7 +385,8 @@ class Engine:
     ) -> Result:
         """The merged results of a step over parts of the rows; each writes a file of its name."""
         os.makedirs(out, exist_ok=True)
-        jobs = _shard_jobs([*parts.values()], [*parts], out)
+        folder = os.path.abspath(out)
+        jobs = [Job(p, os.path.join(folder, name), is_shard=True) for name, p in parts.items()]
         result: Result = self._reduce(step, jobs, rows, label)
         return result
 

@@ -40,7 +40,6 @@ from .files import (
     DELIMITERS,
     SUFFIXES,
     TEXTS,
-    Count,
     Dialect,
     Format,
     Shard,
@@ -69,22 +68,13 @@ AHEAD = 2  # batches read while others are worked on
 MANIFEST = "_manifest.json"
 
 
-class ShardEntry(msgspec.Struct):
-    """A shard in a manifest."""
-
-    file: str
-    source: str  # the file that it was made from
-    rows: Count | None
-
-
 class Manifest(msgspec.Struct, kw_only=True):
     """_manifest.json: the shards of a directory."""
 
-    schema: Literal["punoise.manifest/1"] = "punoise.manifest/1"
+    schema: Literal["punoise.manifest/2"] = "punoise.manifest/2"
     punoise_version: str = __version__
     complete: bool = True  # False while shards take their names
-    rows: Count
-    shards: list[ShardEntry]
+    shards: list[str]
 
 
 class Batch(NamedTuple):

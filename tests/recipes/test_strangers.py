@@ -106,7 +106,7 @@ def test_a_provenance_that_is_none_stops_no_reader(kind, results, punoise, tmp_p
     "words",
     [
         ("summarize", "prior.json"),
-        ("report", "--prior", "prior.json"),
+        ("report", "--scores", "scores.parquet", "--prior", "prior.json"),
         ("posterior", "--scores", "scores.parquet", "--prior", "prior.json"),
         ("estimate-prior", "--scores", "scores.parquet"),
     ],
