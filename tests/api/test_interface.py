@@ -1,7 +1,7 @@
 """The Python interface gives what the commands give."""
 
-import doctest
 import dataclasses
+import doctest
 import importlib.util
 import inspect
 import json
