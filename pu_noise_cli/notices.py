@@ -6,9 +6,7 @@ reference page take them from there.
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
-from importlib import resources
 
 from .errors import option
 
@@ -36,6 +34,9 @@ class _Spelling(dict[str, str]):
 
 def kinds() -> dict[str, Kind]:
     """The meaning and the remedy of every code, with options as the caller spells them."""
+    import tomllib  # slow to import, and most help does without
+    from importlib import resources
+
     text = resources.files(__package__).joinpath("notices.toml").read_text(encoding="utf-8")
     return {
         code: Kind(**{key: value.format_map(_Spelling()) for key, value in entry.items()})

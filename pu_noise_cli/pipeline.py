@@ -334,7 +334,11 @@ def _method_settings(settings: PriorSettings, labeled_class: LabeledClass) -> tu
     method = settings.method or DEFAULT_METHOD
     chosen = ESTIMATORS.values() if method == "all" else [ESTIMATORS[method]]
     heeded = {name for estimator in chosen for name in estimator.options}
-    fixed = {name: getattr(settings, name) for name in ("purity", "alpha_between", "beta_between")}
+    fixed: dict[str, Any] = {
+        "purity": settings.purity,
+        "alpha_between": settings.alpha_between,
+        "beta_between": settings.beta_between,
+    }
     for name, value in fixed.items():
         if value is not None and name not in heeded:
             methods = ", ".join(key for key, one in ESTIMATORS.items() if name in one.options)
