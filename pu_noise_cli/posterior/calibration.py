@@ -6,8 +6,8 @@ The paper's equation on a calibrated p(S=1|x); bounds are wider where rows form 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -66,19 +66,21 @@ class Calibration:
     posterior_labeled: FloatArray  # p(Y=1|x) of a labeled row
     notices: tuple[Notice, ...] = ()
     mirrored: Calibration | None = None  # of labeled negatives: that of the mirrored sketch
-    # the unlabeled rows; without any, labeled rows and known negatives mixed in the ratio of α
-    population: FloatArray | IntArray = field(init=False)
-    fdr: FloatArray = field(init=False)  # expected fraction of negatives from each cell up
-    label_sign: float = field(init=False)  # 1 if right labels score high, -1 if low
 
-    def __post_init__(self) -> None:
-        positive = self.sketch.labeled_class == "positive"
-        population = _population(self.sketch, self.shares)
-        self.__dict__.update(
-            population=population,
-            fdr=_false_discovery_rate(self.posterior, population),
-            label_sign=1.0 if positive else -1.0,
-        )
+    @cached_property
+    def population(self) -> FloatArray | IntArray:
+        """The unlabeled rows; without any, labeled and negative rows in the ratio of α."""
+        return _population(self.sketch, self.shares)
+
+    @cached_property
+    def fdr(self) -> FloatArray:
+        """The expected fraction of negatives from each cell up."""
+        return _false_discovery_rate(self.posterior, self.population)
+
+    @property
+    def label_sign(self) -> float:
+        """1 if right labels score high, -1 if low."""
+        return 1.0 if self.sketch.labeled_class == "positive" else -1.0
 
 
 def calibrate(

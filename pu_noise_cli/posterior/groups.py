@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -145,12 +146,12 @@ class Groups:
     names: tuple[str, ...]
     rows: IntArray  # (groups, sets)
     shares: PooledShares
-    alpha: float = field(init=False)  # of all unlabeled rows, by the estimates of their groups
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def alpha(self) -> float:
+        """Alpha of all unlabeled rows, by the estimates of their groups."""
         rows = self.rows[:, UNLABELED]
-        alpha = float(rows @ self.shares.alpha / max(int(rows.sum()), 1))
-        object.__setattr__(self, "alpha", alpha)
+        return float(rows @ self.shares.alpha / max(int(rows.sum()), 1))
 
     def priors(self, alpha: float) -> FloatArray:
         """The fractions that rows have before they are scored, shape (groups,), by the whole's."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, BinaryIO
 
@@ -81,21 +81,42 @@ class Sketch:
     labeled_class: LabeledClass = "positive"
     overlap: int = 0  # further unlabeled rows, which are labeled, too
 
-    scores: FloatArray = field(init=False)  # (cells,): the middle of each cell
-    unlabeled: IntArray = field(init=False)  # (cells,)
-    labeled: IntArray = field(init=False)  # (cells,)
-    negative: IntArray = field(init=False)  # (cells,): known negatives
-    n_unlabeled: int = field(init=False)
-    n_labeled: int = field(init=False)
-    n_negative: int = field(init=False)
-    auc: float = field(init=False)  # of labeled against unlabeled rows, see auc_against
+    @cached_property
+    def scores(self) -> FloatArray:
+        """The middle of each cell, shape (cells,)."""
+        return _on_grid(self.edges, self.level, middle=True)
 
-    def __post_init__(self) -> None:
-        columns = {name: np.ascontiguousarray(self.counts[:, i]) for i, name in enumerate(SETS)}
-        totals = {f"n_{name}": int(rows.sum()) for name, rows in columns.items()}
-        self.__dict__.update(scores=_on_grid(self.edges, self.level, middle=True))
-        self.__dict__.update(columns | totals)
-        self.__dict__.update(auc=self.auc_against(UNLABELED))
+    @cached_property
+    def unlabeled(self) -> IntArray:
+        """The unlabeled rows of each cell, shape (cells,)."""
+        return np.ascontiguousarray(self.counts[:, UNLABELED])
+
+    @cached_property
+    def labeled(self) -> IntArray:
+        """The labeled rows of each cell, shape (cells,)."""
+        return np.ascontiguousarray(self.counts[:, LABELED])
+
+    @cached_property
+    def negative(self) -> IntArray:
+        """The known negatives of each cell, shape (cells,)."""
+        return np.ascontiguousarray(self.counts[:, NEGATIVE])
+
+    @cached_property
+    def n_unlabeled(self) -> int:
+        return int(self.unlabeled.sum())
+
+    @cached_property
+    def n_labeled(self) -> int:
+        return int(self.labeled.sum())
+
+    @cached_property
+    def n_negative(self) -> int:
+        return int(self.negative.sum())
+
+    @cached_property
+    def auc(self) -> float:
+        """The AUC of labeled against unlabeled rows, see auc_against."""
+        return self.auc_against(UNLABELED)
 
     @classmethod
     def from_samples(

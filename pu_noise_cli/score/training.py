@@ -236,12 +236,16 @@ class Trained:
     notices: tuple[Notice, ...]
     sample_size: int = MAX_TRAIN_ROWS  # rows that are trained on, at most
     contributions: tuple[Contribution, ...] = ()  # of columns to a learned score
-    model: ScoreModel = field(init=False)
-    learned: bool = field(init=False)  # the score is a classifier's, not a column
 
-    def __post_init__(self) -> None:
-        model = self.scorer.model
-        self.__dict__.update(model=model, learned=model.model is not None)
+    @property
+    def model(self) -> ScoreModel:
+        """The score of new rows."""
+        return self.scorer.model
+
+    @property
+    def learned(self) -> bool:
+        """Whether the score is a classifier's, not a column."""
+        return self.model.model is not None
 
 
 def survey_step(rows: Rows, settings: ScoreSettings, digests: bool = False) -> SurveyRows:

@@ -15,8 +15,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, TypeVar, cast
 
@@ -144,6 +143,15 @@ class Copy:
                     yield batch.slice(start, rows)
 
 
+@dataclass
+class ShardFacts:
+    """What was found out about a shard while its rows were read."""
+
+    rows: int | None = None
+    digest: str | None = None
+    copy: Copy | None = None
+
+
 @dataclass(frozen=True)
 class Shard:
     """One file of a table; a stream, a workbook or text in UTF-16 is copied to a temporary file."""
@@ -153,7 +161,9 @@ class Shard:
     path: str
     spool: Spool | None = None  # a copy of its bytes, kept open as long as the shard lives
     dialect: Dialect | None = None  # of text
-    table: pa.Table | None = None  # rows that are in memory, in place of a file
+    # rows that are in memory, in place of a file
+    table: pa.Table | None = field(default=None, compare=False)
+    facts: ShardFacts = field(default_factory=ShardFacts, init=False, compare=False, repr=False)
 
     def open(self) -> pa.NativeFile:
         """Open the decompressed bytes from the start."""
@@ -166,19 +176,19 @@ class Shard:
             self.spool.file.seek(0)
         return pa.OSFile(os.fsencode(self.path))  # a name need not be UTF-8
 
-    @cached_property
+    @property
     def num_rows(self) -> int | None:
-        """The number of rows, known without reading them only for a Parquet file."""
-        if self.table is not None:
-            return int(self.table.num_rows)
-        if self.format.kind != "parquet":
-            return None
-        with input_errors(self.name):
-            return int(self.parquet().metadata.num_rows)
+        """The number of rows, known without reading them only for Parquet and in memory."""
+        if self.facts.rows is None and self.table is not None:
+            self.facts.rows = int(self.table.num_rows)
+        if self.facts.rows is None and self.format.kind == "parquet":
+            with input_errors(self.name):
+                self.facts.rows = int(self.parquet().metadata.num_rows)
+        return self.facts.rows
 
     def set_num_rows(self, rows: int) -> None:
         """Keep the number of rows that was counted."""
-        self.__dict__["num_rows"] = rows
+        self.facts.rows = rows
 
     def parquet(self, coded: Sequence[str] = ()) -> Any:
         """Open the Parquet file, reading the `coded` columns as dictionaries of their values."""
@@ -190,28 +200,26 @@ class Shard:
 
     def sha256(self) -> str:
         """The digest of the bytes on disk or of the stream."""
-        return self._sha256
+        if self.facts.digest is None:
+            digest = hashlib.sha256()
+            with input_errors(self.name), self._raw() as raw:
+                while block := raw.read(BLOCK_BYTES):
+                    digest.update(block)
+            self.facts.digest = digest.hexdigest()
+        return self.facts.digest
 
     def set_digest(self, digest: str) -> None:
         """Store a digest computed elsewhere."""
-        self.__dict__["_sha256"] = digest
+        self.facts.digest = digest
 
     @property
     def copy(self) -> Copy | None:
         """A columnar copy of its rows, if text was copied."""
-        return self.__dict__.get("_copy")
+        return self.facts.copy
 
     def set_copy(self, copy: Copy) -> None:
         """Have rows read from a copy."""
-        self.__dict__["_copy"] = copy
-
-    @cached_property
-    def _sha256(self) -> str:
-        digest = hashlib.sha256()
-        with input_errors(self.name), self._raw() as raw:
-            while block := raw.read(BLOCK_BYTES):
-                digest.update(block)
-        return digest.hexdigest()
+        self.facts.copy = copy
 
 
 def magic_suffix(start: bytes) -> str | None:

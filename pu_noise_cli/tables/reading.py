@@ -397,7 +397,7 @@ def _in_utf8(shard: Shard, codec: str) -> Shard:
 def _changed(shard: Shard, **changes: Any) -> Shard:
     """The shard with changes; the digest of a copy is that of the user's file."""
     changed = replace(shard, **changes)
-    if changed.path != shard.path or "_sha256" in shard.__dict__:
+    if changed.path != shard.path or shard.facts.digest is not None:
         changed.set_digest(shard.sha256())
     return changed
 

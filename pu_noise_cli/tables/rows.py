@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -62,13 +63,21 @@ class Chunk:
     first_file_row: int
     file_rows: IntArray | None = None  # (n,): from 0, if some rows are left out
     notation: Notation = PLAIN  # of numbers in text
-    labeled: BoolArray = field(init=False)  # (n,)
-    unlabeled: BoolArray = field(init=False)  # (n,): neither labeled nor known negatives
-    counted: BoolArray = field(init=False)  # (n,): all but OVERLAP
 
-    def __post_init__(self) -> None:
-        self.__dict__.update(labeled=self.sets == LABELED, unlabeled=self.sets == UNLABELED)
-        self.__dict__.update(counted=self.sets != OVERLAP)
+    @cached_property
+    def labeled(self) -> BoolArray:
+        """The labeled rows, shape (n,)."""
+        return np.asarray(self.sets == LABELED)
+
+    @cached_property
+    def unlabeled(self) -> BoolArray:
+        """The rows that are neither labeled nor known negatives, shape (n,)."""
+        return np.asarray(self.sets == UNLABELED)
+
+    @cached_property
+    def counted(self) -> BoolArray:
+        """All rows but those of OVERLAP, shape (n,)."""
+        return np.asarray(self.sets != OVERLAP)
 
     def file_row(self, row: int) -> int:
         """The number of a row in its file, from 1."""
@@ -117,18 +126,22 @@ class Rows:
     # rows of the unlabeled table that are in the labeled one, too; increasing
     overlap: NDArray[np.int64] = field(default_factory=lambda: NO_ROWS, compare=False, repr=False)
 
-    carried: tuple[str, ...] = field(init=False)  # columns of ids, groups and kept values
-    id_names: tuple[str, ...] = field(init=False)  # columns of ids in an output
-    named_sets: frozenset[int] = field(init=False)  # with a table, or a label value, of their own
-
-    def __post_init__(self) -> None:
+    @cached_property
+    def carried(self) -> tuple[str, ...]:
+        """The columns of ids, groups and kept values."""
         group = () if self.group_column is None else (self.group_column,)
+        return tuple(dict.fromkeys([*self.id_columns, *group, *self.kept]))
+
+    @property
+    def id_names(self) -> tuple[str, ...]:
+        """The columns of ids in an output."""
+        return self.id_columns if len(self.id_columns) > 1 else ("id",)
+
+    @property
+    def named_sets(self) -> frozenset[int]:
+        """The sets with a table, or a label value, of their own."""
         from_tables = self.sets if self.label_column is None or len(self.tables) > 1 else ()
-        self.__dict__.update(
-            carried=tuple(dict.fromkeys([*self.id_columns, *group, *self.kept])),
-            id_names=self.id_columns if len(self.id_columns) > 1 else ("id",),
-            named_sets=frozenset([*from_tables, *_named_sets(self.label_values)]),
-        )
+        return frozenset([*from_tables, *_named_sets(self.label_values)])
 
     @classmethod
     def from_tables(

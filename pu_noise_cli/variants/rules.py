@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from typing import Annotated, Any, Literal
 
@@ -107,10 +107,11 @@ class Level:
     posterior: float  # at the prior of the population
     code: str  # its name in tables of thresholds
     points: int | None = None  # on an additive scale, negative for evidence against
-    against: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "against", self.lr < 1)
+    @property
+    def against(self) -> bool:
+        """Whether it is evidence against being positive."""
+        return self.lr < 1
 
 
 @dataclass(frozen=True)
