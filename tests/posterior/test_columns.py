@@ -7,7 +7,8 @@ import pytest
 from pu_noise_cli.posterior.calibration import bounds, calibrate, shift_prior
 from pu_noise_cli.posterior.columns import CellColumn, RangeColumn, ScoredChunk
 from pu_noise_cli.posterior.groups import OTHER, GroupPosteriors, Groups
-from pu_noise_cli.posterior.pooling import PooledShares
+from pu_noise_cli.posterior.pooling import Bins, PooledShares
+from pu_noise_cli.posterior.table import posterior_columns
 from pu_noise_cli.prior.base import Shares
 from pu_noise_cli.score.sketch import Sketch
 from pu_noise_cli.tables.rows import Chunk
@@ -74,14 +75,15 @@ def calibration():
     return calibrate(Sketch.from_samples(labeled, unlabeled), Shares(0.3, 1.0))
 
 
-def by_group(calibration, log_odds, shift, **more):
+def by_group(calibration, log_odds, shift, bounds=None, target_alpha=None, fdr=None):
     """Posteriors of OTHER, which is as the whole, and of a group A."""
     of_both = {"alpha": 0.3, "alpha_low": 0.2, "alpha_high": 0.4, "log_odds_error": 0.0}
     arrays = {name: np.full(2, value) for name, value in of_both.items()}
     arrays |= {"shrinkage": np.zeros(2), "p_typical": np.ones(2)}
     arrays |= {"log_odds": np.array([0.0, log_odds]), "shift": np.array([0.0, shift])}
     groups = Groups("gene", (OTHER, "A"), np.ones((2, 3), np.int64), PooledShares(**arrays))
-    return GroupPosteriors(groups, calibration, **more)
+    whole = posterior_columns(calibration, bounds=bounds, target_alpha=target_alpha)
+    return GroupPosteriors(groups, Bins.from_calibration(calibration), whole, fdr)
 
 
 def cell_columns(calibration, fdr=0.1):
