@@ -39,7 +39,8 @@ from .options import build, check_together, check_values, definitions, passed
 from .pipeline import Posteriors, ScoredRows
 from .posterior.candidates import FirstRows
 from .prior.document import Prior, percent
-from .recipes.run import answer_rows, interpret_rows, open_inputs
+from .recipes.parts import open_inputs
+from .recipes.run import analyze, finish_analysis
 from .report.page import PRINT, Page
 from .result import Result, Tables
 from .scale.engine import Engine
@@ -303,9 +304,9 @@ class Estimated(Model):
     @property
     def groups(self) -> Frame | None:
         """With `by`: alpha of each group."""
-        if self.posteriors.by_group is None:
+        if self.posteriors.group_posteriors is None:
             return None
-        frame = self._form.native(pa.table(self.posteriors.by_group.groups.table()))
+        frame = self._form.native(pa.table(self.posteriors.group_posteriors.groups.table()))
         return frame.set_index("group") if self._form.backend == "pandas" else frame
 
     # ---- Verification by hand
@@ -358,7 +359,7 @@ class Estimated(Model):
             prior = pipeline.estimate(scored, settings.prior, engine, _opened_audits(audits))
             source = self.result.provenance
             assert source is not None
-            result = interpret_rows(settings.wanted, scored, prior, source, engine, posterior)
+            result = finish_analysis(settings.wanted, scored, prior, source, engine, posterior)
         result = replace(result, scored=self.result.scored, contributions=self.result.contributions)
         return replace(
             self,
@@ -676,7 +677,7 @@ def estimate(
         inputs, arrow, forms = _opened(options)
         settings = build(Analysis, {**options, **inputs})
         rows, scores, posterior = open_inputs(settings), MemoryTable(), MemoryTable()
-        result = answer_rows(settings, rows, Engine(threads), Tables(scores, posterior))
+        result = analyze(settings, rows, Engine(threads), Tables(scores, posterior))
         sources = _sources(forms, rows)
         typed = {
             name: table.take(places)

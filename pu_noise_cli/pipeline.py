@@ -1,12 +1,14 @@
 """The steps from tables to files: rows, scores, prior, posteriors, results.
 
-    rows    = open_rows(inputs)                          tables, matched by column name
-    trained = train(rows, scoring, engine)               a classifier of labeled against unlabeled
-    scored  = score_rows(rows, trained, engine)          honest scores, and the sketch of them
-    prior   = estimate(scored, settings, engine)         alpha and beta
-    meaning = calibrate_scores(scored, prior)            what each score says about its row
-    columns = interpret(meaning, wanted, bounds)         the columns of POSTERIOR
-    write_posteriors(columns, scored, engine, out)       POSTERIOR, row by row
+    rows        = open_rows(inputs)                         tables, matched by column name
+    trained     = train(rows, scoring, engine)              labeled against unlabeled rows
+    scored      = score_rows(rows, trained, engine, out)    honest scores, and their sketch
+    prior       = estimate(scored, settings, engine)        alpha and beta
+    calibration = calibrate_scores(scored, prior)           posterior, lr and tau of each cell
+    bounds      = compute_bounds(calibration, scored, ...)  how sure these are
+    posteriors  = interpret(calibration, wanted, bounds)    the columns of POSTERIOR
+    posteriors  = with_groups(posteriors, scored, ...)      each row by its own group, if wanted
+    write_posteriors(posteriors, scored, engine, out)       POSTERIOR, row by row
 
 These are the steps; recipes/ has what each command makes of them.
 """
@@ -42,6 +44,7 @@ from .prior.base import ESTIMATORS, Settings
 from .prior.checks import training_rows
 from .prior.document import Prior, shares_for, stated
 from .prior.estimation import (
+    DEFAULT_METHOD,
     conclude,
     failed_prior,
     needs_features,
@@ -68,8 +71,6 @@ from .tables.results import InputFile, Provenance
 from .tables.rows import IGNORED, LABELED, NEGATIVE, UNLABELED, LabeledClass, Rows
 from .tables.spool import copy_text, is_text
 from .tables.writing import MemoryTable
-
-DEFAULT_METHOD = "auto"
 
 
 def registered(kind: str) -> Collection[str]:
@@ -105,12 +106,12 @@ def open_rows(inputs: Inputs) -> Rows:
         raise UsageError(f"no {missing} table: add {option(missing)}, or use {one_table}")
     if list(named.values()).count("-") > 1:
         raise UsageError("only one table can come from standard input")
+    if inputs.table is not None and inputs.label_column is None:
+        raise UsageError(f"{option('table')} needs {option('label_column')}")
     tables = [
         open_table(table, inputs.layout) if isinstance(table, str) else table
         for table in named.values()
     ]
-    if inputs.table is not None and inputs.label_column is None:
-        raise UsageError(f"{option('table')} needs {option('label_column')}")
     rows = Rows.from_tables(
         tables,
         sets=list(named),
@@ -186,11 +187,23 @@ def survey_rows(
 
 
 def train(
-    rows: Rows, scoring: ScoreSettings, engine: Engine, keep_digests: bool = False
+    rows: Rows,
+    scoring: ScoreSettings,
+    engine: Engine,
+    keep_digests: bool = False,
+    groups_matter: bool = False,
 ) -> Trained:
-    """Train a classifier on the rows; keep the digests of their files if wanted."""
+    """Learn a score, or take the only column as the score.
+
+    Parameters
+    ----------
+    keep_digests
+        Keep the digests of the files, which are read anyway.
+    groups_matter
+        Whether the group column of a score that is not learned is used later, for bounds.
+    """
     found = survey_rows(rows, scoring, engine, keep_digests)
-    given = found.rows, found.survey, scoring, keep_digests, found.twins
+    given = found.rows, found.survey, scoring, groups_matter, found.twins
     trained = engine.call("train", train_model, *given, watched=True)
     set_digests(rows, trained)
     return trained
@@ -382,7 +395,7 @@ class Posteriors:
     notices: tuple[Notice, ...]
     target_alpha: float | None = None
     bounds: Bounds | None = None
-    by_group: GroupPosteriors | None = None  # in place of the columns by cell
+    group_posteriors: GroupPosteriors | None = None  # in place of the columns by cell
     further: Columns = field(default_factory=dict)  # columns that a domain adds
 
     @property
@@ -390,12 +403,13 @@ class Posteriors:
         """The columns of POSTERIOR after the score."""
         return {**self._columns(self.by_cell), **self.further}
 
-    def with_column(
-        self, name: str, column: Column, notices: tuple[Notice, ...] = ()
-    ) -> Posteriors:
-        """The same with a further column, and with what was noticed when it was made."""
-        further = {**self.further, name: column}
-        return replace(self, further=further, notices=(*self.notices, *notices))
+    def with_column(self, name: str, column: Column) -> Posteriors:
+        """The same with a further column."""
+        return replace(self, further={**self.further, name: column})
+
+    def with_notices(self, notices: Sequence[Notice]) -> Posteriors:
+        """The same with further warnings."""
+        return replace(self, notices=(*self.notices, *notices))
 
     @property
     def step(self) -> WritePosteriors:
@@ -405,7 +419,7 @@ class Posteriors:
 
     def _columns(self, by_cell: Arrays) -> Columns:
         columns = {name: CellColumn(values) for name, values in by_cell.items()}
-        return columns if self.by_group is None else self.by_group.columns(columns)
+        return columns if self.group_posteriors is None else self.group_posteriors.columns(columns)
 
 
 def calibrate_scores(scored: ScoredRows, prior: Prior) -> Calibration:
@@ -418,24 +432,22 @@ def calibrate_scores(scored: ScoredRows, prior: Prior) -> Calibration:
 
 
 def in_population(prior: Prior, target_alpha: float | None) -> tuple[Prior, float | None]:
-    """The prior of the rows a score is calibrated by, and alpha of the population that is meant.
+    """The prior to calibrate scores with, and alpha of the population that posteriors are for.
 
-    A prior of new rows is of another population with the same classes.
+    A prior of new rows holds that of the training rows, which calibrates; its own alpha is that of
+    the population.
     """
     if prior.shifted_from is None:
         return prior, target_alpha
     return prior.shifted_from, prior.alpha if target_alpha is None else target_alpha
 
 
-def bound(
-    calibration: Calibration, scored: ScoredRows, engine: Engine, seed: int, of_groups: bool
+def compute_bounds(
+    calibration: Calibration, scored: ScoredRows, engine: Engine, seed: int, widen_by_groups: bool
 ) -> Bounds:
-    """Bounds on the likelihood ratio; of groups, they allow for rows of a group being similar.
-
-    A learned score needs no such bounds for posteriors: training kept groups apart.
-    """
+    """Bounds on the likelihood ratio, wider where rows of one group are alike."""
     rows = scored.rows
-    if of_groups and rows is not None and rows.group_column is not None:
+    if widen_by_groups and rows is not None and rows.group_column is not None:
         copies = engine.gather(GatherGroups(scored.scorer), rows, "groups")
         return replace(bounds(calibration, seed, copies), notices=copies.notices)
     return bounds(calibration, seed, scored.widening)
@@ -460,7 +472,7 @@ def interpret(calibration: Calibration, wanted: Wanted, bounds: Bounds | None = 
     )
 
 
-def by_group(
+def with_groups(
     posteriors: Posteriors, scored: ScoredRows, wanted: Wanted, engine: Engine
 ) -> Posteriors:
     """The same with the columns of rows by their own groups."""
@@ -470,7 +482,7 @@ def by_group(
     whole = {**posteriors.beside, **posteriors.by_cell}
     of_groups = GroupPosteriors(groups, Bins.from_calibration(calibration), whole, wanted.fdr)
     notices = (*posteriors.notices, *groups.notices)
-    return replace(posteriors, notices=notices, by_group=of_groups)
+    return replace(posteriors, notices=notices, group_posteriors=of_groups)
 
 
 def estimate_groups(
@@ -510,7 +522,15 @@ def provenance(
     execution: Mapping[str, Any],
     notices: Sequence[Notice] = (),
 ) -> Provenance:
-    """Where results come from: inputs, options, versions; without training, a model was given."""
+    """Where results come from: inputs, options, versions.
+
+    Parameters
+    ----------
+    trained
+        None if a model was given.
+    notices
+        Warnings in place of those of training.
+    """
     counts = (None, None, None) if trained is None else trained.counts
     return Provenance(
         inputs=[
@@ -536,7 +556,7 @@ def summarize(prior: Prior, posteriors: Posteriors) -> Summary:
         posteriors.calibration,
         posteriors.by_cell,
         tuple(dict.fromkeys((*prior.notices, *posteriors.notices))),
-        by_group=posteriors.by_group is not None,
+        by_group=posteriors.group_posteriors is not None,
     )
 
 
@@ -564,6 +584,6 @@ def sample_report(
         provenance=provenance,
         sources=sources,
         sections=sections,
-        groups=None if posteriors.by_group is None else posteriors.by_group.groups,
+        groups=None if posteriors.group_posteriors is None else posteriors.group_posteriors.groups,
         steps=next_steps(summary.prior, posteriors.calibration, command, WORDING),
     )

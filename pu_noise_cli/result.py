@@ -1,4 +1,4 @@
-"""A result: an answer with its rows, which can be read again, and the numbers that people quote."""
+"""A result: what an analysis found, with its rows, which can be read again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Tables:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """An answer with its rows."""
+    """What an analysis found: an answer, if the score was trained in it, and its rows."""
 
     scored: ScoredRows  # with SCORES
     prior: Prior
@@ -59,7 +59,7 @@ class Result:
     @property
     def groups(self) -> Groups | None:
         """Alpha by group."""
-        by_group = self.posteriors.by_group
+        by_group = self.posteriors.group_posteriors
         return None if by_group is None else by_group.groups
 
     def page(self, scores: str = "scores.parquet", prior: str = "prior.json") -> Page:

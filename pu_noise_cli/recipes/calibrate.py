@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from ..pipeline import (
     Posteriors,
     ScoredRows,
-    bound,
-    by_group,
     calibrate_scores,
+    compute_bounds,
     interpret,
     provenance,
+    with_groups,
     write_posteriors,
 )
 from ..prior.document import Prior
@@ -26,11 +26,11 @@ from ..variants.groups import GroupThresholds
 from ..variants.report import thresholds_section
 from ..variants.rules import Grading
 from ..variants.thresholds import GatherControls, Thresholds
-from .run import (
+from .parts import (
     check_shards,
     commit,
     contributions_of,
-    estimate_alpha,
+    estimate_prior,
     input_files,
     learn_and_score,
     open_inputs,
@@ -57,7 +57,7 @@ def calibrate(settings: CalibrateSettings, engine: Engine, out_dir: str) -> Cali
         check_shards(settings, rows, out_dir)
         tables = tables_in(results, settings)
         scored = learn_and_score(settings, rows, engine, tables)
-        prior = estimate_alpha(settings, scored, engine)
+        prior = estimate_prior(settings, scored, engine)
         source = provenance(rows, scored.trained, settings.options, settings.execution)
         posteriors, thresholds, groups = grade_scores(
             settings.wanted, grading, scored, prior, engine
@@ -87,15 +87,15 @@ def grade_scores(
 ) -> tuple[Posteriors, Thresholds, GroupThresholds | None]:
     """What each score says of its row, with its level of evidence; bounds are those of levels."""
     calibration = calibrate_scores(scored, prior)
-    bounds = bound(calibration, scored, engine, wanted.seed, of_groups=True)
+    bounds = compute_bounds(calibration, scored, engine, wanted.seed, widen_by_groups=True)
     thresholds = Thresholds.from_calibration(calibration, bounds, grading, scored.negated)
     posteriors = interpret(calibration, wanted, thresholds.bounds)
-    posteriors = posteriors.with_column("evidence", thresholds.evidence(), thresholds.notices)
+    posteriors = posteriors.with_notices(thresholds.notices)
     if wanted.by is None:
-        return posteriors, thresholds, None
-    posteriors = by_group(posteriors, scored, wanted, engine)
-    assert posteriors.by_group is not None
-    groups = GroupThresholds.from_posteriors(posteriors.by_group, thresholds)
+        return posteriors.with_column("evidence", thresholds.evidence()), thresholds, None
+    posteriors = with_groups(posteriors, scored, wanted, engine)
+    assert posteriors.group_posteriors is not None
+    groups = GroupThresholds.from_posteriors(posteriors.group_posteriors, thresholds)
     return posteriors.with_column("evidence", groups.evidence()), thresholds, groups
 
 

@@ -14,8 +14,8 @@ from ..notices import Notice
 from ..pipeline import (
     Posteriors,
     ScoredRows,
-    bound,
     calibrate_scores,
+    compute_bounds,
     in_population,
     interpret,
     read_scores,
@@ -33,7 +33,7 @@ from ..tables.writing import check_target, write_text
 from ..variants.report import thresholds_section
 from ..variants.rules import Grading
 from .calibrate import grade_scores
-from .run import interpret_scores
+from .run import make_posteriors
 
 SCORES = ("scores.parquet", "scores.tsv", "scores.csv", "scores/")
 
@@ -108,7 +108,7 @@ def _interpreted(
         seed=options.get("seed", 0),
     )
     if provenance.execution.get("command") != "calibrate":
-        return interpret_scores(wanted, scored, prior, engine), ()
+        return make_posteriors(wanted, scored, prior, engine), ()
     grading = Grading.read(options.get("evidence", "acmg"), wanted.target_alpha)
     posteriors, thresholds, groups = grade_scores(wanted, grading, scored, prior, engine)
     section = thresholds_section(thresholds, provenance.score_column, groups is not None)
@@ -126,7 +126,7 @@ def _of_files(settings: ReportSettings, scores: str, prior_file: str, engine: En
     scored = read_scores(open_scores(scores), engine)
     calibrated_by, target_alpha = in_population(prior, settings.target_alpha)
     calibration = calibrate_scores(scored, calibrated_by)
-    bounds = bound(calibration, scored, engine, prior.seed, of_groups=True)
+    bounds = compute_bounds(calibration, scored, engine, prior.seed, widen_by_groups=True)
     posteriors = interpret(calibration, Wanted(target_alpha=target_alpha), bounds)
     assert scored.rows is not None
     listed = engine.gather(posteriors.step, scored.rows, "posterior").listed

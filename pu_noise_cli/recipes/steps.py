@@ -22,12 +22,11 @@ from ..errors import InputError, UsageError, option
 from ..notices import Notice
 from ..pipeline import (
     ScoredRows,
-    bound,
-    by_group,
     calibrate_scores,
     check_settings,
     check_unlabeled,
     checked_prior,
+    compute_bounds,
     estimate,
     estimate_groups,
     estimate_new,
@@ -41,6 +40,7 @@ from ..pipeline import (
     score_rows,
     stored_scores,
     train,
+    with_groups,
 )
 from ..posterior.calibration import Calibration
 from ..posterior.groups import Groups, check_by
@@ -254,13 +254,13 @@ def posterior(settings: PosteriorSettings, engine: Engine) -> WrittenPosteriors:
     wanted = replace(wanted, target_alpha=target_alpha)
     calibration, bounds = calibrate_scores(scored, prior), None
     if wanted.bounds:
-        bounds = bound(calibration, scored, engine, wanted.seed, of_groups=True)
+        bounds = compute_bounds(calibration, scored, engine, wanted.seed, widen_by_groups=True)
     posteriors = interpret(calibration, wanted, bounds)
     groups = None
     if wanted.by is not None:
-        posteriors = by_group(posteriors, scored, wanted, engine)
-        assert posteriors.by_group is not None
-        groups = posteriors.by_group.groups
+        posteriors = with_groups(posteriors, scored, wanted, engine)
+        assert posteriors.group_posteriors is not None
+        groups = posteriors.group_posteriors.groups
         if settings.groups_out is not None:
             groups.write(settings.groups_out)
     written = engine.write(posteriors.step, rows, "posterior", settings.out)
