@@ -46,17 +46,14 @@ def test_estimate_prior_prints_json_and_nothing_else(punoise, tables):
 @pytest.mark.parametrize("form", ["tsv", "parquet"])
 def test_three_commands_write_what_run_writes(form, punoise, tables, tmp_path):
     punoise("run", *tables, *FAST, "--out-dir", tmp_path / "run", "--format", form)
-    scores, prior, posterior, model = (
-        tmp_path / name for name in (f"s.{form}", "p.json", f"q.{form}", "m.punoise")
-    )
-    punoise("transform", *tables, *FAST, "--out", scores, "--model-out", model)
+    scores, prior, posterior = (tmp_path / name for name in (f"s.{form}", "p.json", f"q.{form}"))
+    punoise("transform", *tables, *FAST, "--out", scores)
     punoise("estimate-prior", "--scores", scores, "--out", prior)
     punoise("posterior", "--scores", scores, "--prior", prior, "--out", posterior)
     for ours, name in (
         (scores, f"scores.{form}"),
         (prior, "prior.json"),
         (posterior, f"posterior.{form}"),
-        (model, "model.punoise"),
     ):
         assert ours.read_bytes() == (tmp_path / "run" / name).read_bytes(), name
     assert sorted(os.listdir(tmp_path / "run")) == sorted(

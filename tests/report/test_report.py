@@ -597,18 +597,19 @@ def test_bad_usage_and_input_write_nothing(punoise, scores, tmp_path):
     (tmp_path / "odd.json").write_text(json.dumps(prior | {"estimates": [{"method": "auto"}]}))
     (tmp_path / "failed.json").write_text(json.dumps(samples.failed().to_json()))
     prior = ("--prior", tmp_path / "p.json")
-    one = ("--scores", scores, *prior)
-    out = ("--out", tmp_path / "r.html")
+    source, out = ("--scores", scores), ("--out", tmp_path / "r.html")
+    one = (*source, *prior)
     for arguments, code, message in [
-        ((*out,), 2, "--prior"),
-        ((*prior, "--provenance", tmp_path / "p.json", *out), 2, "--scores"),
-        ((*prior, "--out", tmp_path / "no" / "r.html"), 2, "does not exist"),
-        ((*prior, "--out", tmp_path / "p.json"), 2, "overwrite"),
-        (("--prior", tmp_path / "none.json", *out), 2, "no such file"),
-        (("--prior", scores, *out), 3, "JSON"),
-        (("--prior", tmp_path / "odd.json", *out), 3, "punoise.prior/1"),
+        ((*out,), 2, "--scores"),
+        ((*source, *out), 2, "--prior"),
+        ((*prior, *out), 2, "--scores"),
+        ((*one, "--out", tmp_path / "no" / "r.html"), 2, "does not exist"),
+        ((*one, "--out", tmp_path / "p.json"), 2, "overwrite"),
+        ((*source, "--prior", tmp_path / "none.json", *out), 2, "no such file"),
+        ((*source, "--prior", scores, *out), 3, "JSON"),
+        ((*source, "--prior", tmp_path / "odd.json", *out), 3, "punoise.prior/1"),
         ((*one, "--provenance", tmp_path / "p.json", *out), 3, "punoise.provenance/1"),
-        (("--scores", scores, "--prior", tmp_path / "failed.json", *out), 4, "no estimate"),
+        ((*source, "--prior", tmp_path / "failed.json", *out), 4, "no estimate"),
     ]:
         assert message in punoise("report", *arguments, expect=code).err
         assert not (tmp_path / "r.html").exists()

@@ -26,7 +26,7 @@ RUN = "--scores run/scores.parquet --prior run/prior.json"
 WRITERS = (
     f"calibrate {TABLES} --classifier logistic --out-dir run",
     f"posterior {RUN} --by gene --groups-out groups.parquet --out by_gene.parquet",
-    "sketch --scores run/scores.parquet --out all.sketch",
+    f"transform {TABLES} --classifier logistic --sketch all.sketch --out scores.tsv",
     f"audit {RUN} --rows 30 --out audit.tsv",
     f"train {TABLES} --out networks.punoise",
     "matches search.pin --out-dir matches",
@@ -47,7 +47,6 @@ READERS = {
     "posterior.tsv": f"posterior {PART} {PRIOR} --model model.punoise --out {{}}",
     "sketch.tsv": f"posterior {PART} {PRIOR} --sketch all.sketch --out {{}}",
     "groups.tsv": f"posterior {PART} {PRIOR} {GROUPS} --sketch all.sketch --out {{}}",
-    "performance.tsv": f"performance {SCORES} {PRIOR} --threshold 0.3 --out {{}}",
     "sketch.json": "estimate-prior --sketch all.sketch --method elkan-noto --out {}",
     "scores.json": f"estimate-prior {SCORES} --method elkan-noto --out {{}}",
     "verdicts.json": f"estimate-prior {SCORES} --verdicts audit.tsv --out {{}}",
