@@ -350,14 +350,14 @@ def test_calls_count_the_rows_of_the_posterior_table(target):
     found = samples.sketch()
     values = content_of(found, samples.prior(found), target).values
     for calls in (*values["calls_by_posterior"], *values["calls_by_fdr"]):
-        lowest = calls["lowest_score"]
+        lowest = calls.lowest_score
         called = found.scores >= (np.inf if lowest is None else lowest)
-        assert calls["unlabeled"] == found.unlabeled[called].sum()
+        assert calls.unlabeled == found.unlabeled[called].sum()
     for calls in values["calls_by_posterior"]:
-        assert calls["unlabeled"] == 0 or calls["positive_fraction"] >= calls["level"]
+        assert calls.unlabeled == 0 or calls.positive_fraction >= calls.level
     for calls in values["calls_by_fdr"]:
-        assert calls["unlabeled"] == 0 or 1 - calls["positive_fraction"] <= calls["level"]
-    assert values["calls_by_fdr"][-1]["unlabeled"] > 0
+        assert calls.unlabeled == 0 or 1 - calls.positive_fraction <= calls.level
+    assert values["calls_by_fdr"][-1].unlabeled > 0
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])

@@ -149,12 +149,12 @@ def test_rows_that_pass_are_counted_by_set(target):
     assert content.values["population_alpha"] == (target or ALPHA)
     by_fdr = content.values["calls_by_fdr"]
     for calls in (*content.values["calls_by_posterior"], *by_fdr):
-        lowest = calls["lowest_score"]
+        lowest = calls.lowest_score
         called = found.scores >= (np.inf if lowest is None else lowest)
-        assert calls["labeled"] == found.labeled[called].sum()
-        assert calls["negative"] == found.negative[called].sum()
-        assert calls["unlabeled"] == 0
-    assert max(calls["labeled"] for calls in by_fdr) > 0
+        assert calls.labeled == found.labeled[called].sum()
+        assert calls.negative == found.negative[called].sum()
+        assert calls.unlabeled == 0
+    assert max(calls.labeled for calls in by_fdr) > 0
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Score thresholds of levels of evidence: as numbers, tables, JSON, and in the report."""
 
 import dataclasses
-import gzip
 import json
 
 import numpy as np
@@ -297,15 +296,6 @@ def test_calibrate_writes_thresholds(punoise, variants, tmp_path):
     assert "PP3_Supporting" in page
     punoise("run", *table, "--out-dir", out)
     assert not (out / "thresholds.tsv").exists()  # of an earlier run
-
-
-def test_the_case_of_a_suffix_does_not_matter(punoise, scores, tmp_path):
-    files = ("--scores", scores, "--alpha", 0.3)
-    for name in ("t.json", "t.JSON", "t.Json.GZ"):
-        punoise("performance", *files, "--threshold", 0.5, "--out", tmp_path / name)
-    plain = (tmp_path / "t.json").read_bytes()
-    assert (tmp_path / "t.JSON").read_bytes() == plain
-    assert gzip.decompress((tmp_path / "t.Json.GZ").read_bytes()) == plain
 
 
 def test_a_rule_of_ones_own_has_codes_points_and_a_source(punoise, variants, tmp_path):
