@@ -11,7 +11,7 @@ from pathlib import Path
 import pu_noise_cli
 
 PACKAGE = Path(pu_noise_cli.__file__).parent
-NAMES_OPTIONS = {"cli", "errors", "report"}  # errors.option says how the caller spells one
+NAMES_OPTIONS = {"cli", "errors", "report", "settings"}  # errors.option spells one for the caller
 
 
 def room(path: Path) -> str:
