@@ -2,11 +2,9 @@
 // results/shards/prior.json and the parts in posterior/ are exactly what the table in one piece gives.
 
 include { PUNOISE_ESTIMATEPRIOR } from './modules/estimateprior'
-include { PUNOISE_MERGESKETCHES } from './modules/mergesketches'
 include { PUNOISE_POSTERIOR     } from './modules/posterior'
 include { PUNOISE_SCORE         } from './modules/score'
 include { PUNOISE_SIMULATE      } from './modules/simulate'
-include { PUNOISE_SKETCH        } from './modules/sketch'
 include { PUNOISE_TRAIN         } from './modules/train'
 include { write_versions        } from './versions'
 
@@ -28,20 +26,17 @@ workflow SHARDS {
         .map { table -> [[id: table.baseName, set: 'labeled'], table] }
         .mix(unlabeled.map { table -> [[id: table.baseName, set: 'unlabeled'], table] })
     PUNOISE_SCORE(parts.combine(model))
-    PUNOISE_SKETCH(PUNOISE_SCORE.out.scores)
 
-    sketches = PUNOISE_SKETCH.out.sketch.toSortedList { a, b ->
-        a[0].set <=> b[0].set ?: a[0].id <=> b[0].id
-    }
-    PUNOISE_MERGESKETCHES(sketches.map { entries -> [whole, entries.collect { _meta, sketch -> sketch }] })
-    sketch = PUNOISE_MERGESKETCHES.out.sketch
-    PUNOISE_ESTIMATEPRIOR(sketch.map { meta, file -> [meta, [], file] })
+    sketches = PUNOISE_SCORE.out.sketch
+        .toSortedList { a, b -> a[0].set <=> b[0].set ?: a[0].id <=> b[0].id }
+        .map { entries -> [entries.collect { _meta, sketch -> sketch }] }
+    PUNOISE_ESTIMATEPRIOR(sketches.map { files -> [whole, [], files[0]] })
     prior = PUNOISE_ESTIMATEPRIOR.out.prior
 
     PUNOISE_POSTERIOR(
         PUNOISE_SCORE.out.scores
             .combine(prior.map { _meta, file -> file })
-            .combine(sketch.map { _meta, file -> file })
+            .combine(sketches)
     )
 
     emit:
@@ -50,8 +45,6 @@ workflow SHARDS {
     model = PUNOISE_TRAIN.out.model
     versions = PUNOISE_TRAIN.out.versions_punoise.mix(
         PUNOISE_SCORE.out.versions_punoise,
-        PUNOISE_SKETCH.out.versions_punoise,
-        PUNOISE_MERGESKETCHES.out.versions_punoise,
         PUNOISE_ESTIMATEPRIOR.out.versions_punoise,
         PUNOISE_POSTERIOR.out.versions_punoise,
     )

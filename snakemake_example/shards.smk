@@ -11,6 +11,7 @@ TABLES = {
     "unlabeled": {shard: config["unlabeled"].format(shard=shard) for shard in SHARDS},
 }
 PARTS = [f"{set}/{part}" for set in TABLES for part in TABLES[set]]
+SKETCHES = expand("results/shards/sketches/{part}.sketch", part=PARTS)
 
 
 wildcard_constraints:
@@ -51,7 +52,8 @@ rule score:
         model=rules.train.output,
         table=lambda wildcards: TABLES[wildcards.set][wildcards.part],
     output:
-        "results/shards/scores/{set}/{part}.parquet",
+        scores="results/shards/scores/{set}/{part}.parquet",
+        sketch="results/shards/sketches/{set}/{part}.sketch",
     log:
         "logs/shards/score/{set}/{part}.log",
     benchmark:
@@ -64,46 +66,12 @@ rule score:
         runtime=120,
     shell:
         "punoise score --model {input.model:q} --table {input.table:q} --set {wildcards.set}"
-        " --out {output:q} --threads {threads} 2> {log:q}"
-
-
-rule sketch:
-    input:
-        rules.score.output,
-    output:
-        "results/shards/sketches/{set}/{part}.sketch",
-    log:
-        "logs/shards/sketch/{set}/{part}.log",
-    conda:
-        "environment.yaml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=60,
-    shell:
-        "punoise sketch --scores {input:q} --out {output:q} --threads {threads} 2> {log:q}"
-
-
-rule merge_sketches:
-    input:
-        expand("results/shards/sketches/{part}.sketch", part=PARTS),
-    output:
-        "results/shards/all.sketch",
-    log:
-        "logs/shards/merge_sketches.log",
-    conda:
-        "environment.yaml"
-    threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=60,
-    shell:
-        "punoise merge-sketches {input:q} --out {output:q} --threads {threads} 2> {log:q}"
+        " --out {output.scores:q} --sketch {output.sketch:q} --threads {threads} 2> {log:q}"
 
 
 rule estimate_prior:
     input:
-        rules.merge_sketches.output,
+        SKETCHES,
     output:
         "results/shards/prior.json",
     params:
@@ -123,12 +91,13 @@ rule estimate_prior:
 
 rule posterior:
     input:
-        scores=rules.score.output,
-        sketch=rules.merge_sketches.output,
+        scores=rules.score.output.scores,
+        sketches=SKETCHES,
         prior=rules.estimate_prior.output,
     output:
         "results/shards/posterior/{set}/{part}.parquet",
     params:
+        sketches=lambda wildcards, input: [w for file in input.sketches for w in ("--sketch", file)],
         extra=config["posterior"],
     log:
         "logs/shards/posterior/{set}/{part}.log",
@@ -141,7 +110,7 @@ rule posterior:
         mem_mb=2000,
         runtime=60,
     shell:
-        "punoise posterior --scores {input.scores:q} --sketch {input.sketch:q}"
+        "punoise posterior --scores {input.scores:q} {params.sketches:q}"
         " --prior {input.prior:q} --out {output:q} --threads {threads} {params.extra} 2> {log:q}"
 
 

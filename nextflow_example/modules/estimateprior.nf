@@ -3,7 +3,7 @@ process PUNOISE_ESTIMATEPRIOR {
     label 'process_single'
 
     input:
-    tuple val(meta), path(scores), path(sketch)
+    tuple val(meta), path(scores), path(sketches, stageAs: '?/*')
 
     output:
     tuple val(meta), path("${prefix}/prior.json"), emit: prior
@@ -11,7 +11,7 @@ process PUNOISE_ESTIMATEPRIOR {
 
     script:
     def args = task.ext.args ?: ''
-    def source = scores ? "--scores ${scores}" : "--sketch ${sketch}"
+    def source = scores ? "--scores ${scores}" : "--sketch ${sketches}"
     prefix = task.ext.prefix ?: "${meta.id}"
     """
     mkdir -p '${prefix}'

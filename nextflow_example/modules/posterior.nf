@@ -3,7 +3,7 @@ process PUNOISE_POSTERIOR {
     label 'process_single'
 
     input:
-    tuple val(meta), path(scores), path(prior), path(sketch)
+    tuple val(meta), path(scores), path(prior), path(sketches, stageAs: '?/*')
 
     output:
     tuple val(meta), path("${prefix}/posterior.parquet"), emit: posterior
@@ -11,7 +11,7 @@ process PUNOISE_POSTERIOR {
 
     script:
     def args = task.ext.args ?: ''
-    def whole = sketch ? "--sketch ${sketch}" : ''
+    def whole = [sketches].flatten().collect { file -> "--sketch ${file}" }.join(' ')
     prefix = task.ext.prefix ?: "${meta.id}"
     """
     mkdir -p '${prefix}'

@@ -7,6 +7,7 @@ process PUNOISE_SCORE {
 
     output:
     tuple val(meta), path("${prefix}/scores.parquet"), emit: scores
+    tuple val(meta), path("${prefix}.sketch"), emit: sketch
     tuple val("${task.process}"), val('punoise'), eval('punoise --version'), emit: versions_punoise, topic: versions
 
     script:
@@ -18,6 +19,7 @@ process PUNOISE_SCORE {
         --model ${model} \\
         --table ${table} \\
         --out '${prefix}/scores.parquet' \\
+        --sketch '${prefix}.sketch' \\
         --threads ${task.cpus} \\
         ${args}
     """
@@ -26,6 +28,6 @@ process PUNOISE_SCORE {
     prefix = task.ext.prefix ?: "${meta.id}"
     """
     mkdir -p '${prefix}'
-    touch '${prefix}/scores.parquet'
+    touch '${prefix}/scores.parquet' '${prefix}.sketch'
     """
 }

@@ -131,7 +131,7 @@ STUBS = {
         *(f"{sample}/{f}" for sample in ("kidney", "heart", "blank") for f in SAMPLE),
     },
     "shards.nf": {
-        *("shards/model.punoise", "shards/all.sketch", "shards/prior.json", f"shards/{VERSIONS}"),
+        *("shards/model.punoise", "shards/prior.json", f"shards/{VERSIONS}"),
         *(
             f"shards/{file}"
             for part in ("labeled/labeled", "unlabeled/unlabeled.1")
