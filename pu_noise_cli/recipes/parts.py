@@ -95,7 +95,9 @@ def write_documents(
 
 
 def commit(results: NewResults, result: Result, engine: Engine) -> Sequence[str]:
-    """Note how long the steps took, and give the files their names, provenance.json last."""
-    assert result.provenance is not None
-    result.provenance.execution["seconds"] = engine.seconds
-    return results.commit(result.provenance)
+    """Give the files their names; the provenance has the warnings and times of all steps."""
+    provenance = result.provenance
+    assert provenance is not None
+    provenance.execution["seconds"] = engine.seconds
+    provenance.warnings = list(dict.fromkeys((*provenance.warnings, *result.notices)))
+    return results.commit(provenance)
