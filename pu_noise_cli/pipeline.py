@@ -106,12 +106,12 @@ def open_rows(inputs: Inputs) -> Rows:
         raise UsageError(f"no {missing} table: add {option(missing)}, or use {one_table}")
     if list(named.values()).count("-") > 1:
         raise UsageError("only one table can come from standard input")
-    if inputs.table is not None and inputs.label_column is None:
-        raise UsageError(f"{option('table')} needs {option('label_column')}")
     tables = [
         open_table(table, inputs.layout) if isinstance(table, str) else table
         for table in named.values()
     ]
+    if inputs.table is not None and inputs.label_column is None:
+        raise UsageError(f"{option('table')} needs {option('label_column')}")
     rows = Rows.from_tables(
         tables,
         sets=list(named),
