@@ -146,6 +146,7 @@ def check_columns(folder: Path) -> None:
     assert written <= set(re.findall(r"^(?:## |\| )([\w]+)", page, re.MULTILINE))
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("name", TUTORIALS)
 def test_every_command_of_a_tutorial_runs(name, full_training, punoise, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
