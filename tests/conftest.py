@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 from pu_noise_cli.cli.process import limit_blas
 
 limit_blas()  # as main() does, before numpy comes
+os.environ.setdefault("PUNOISE_THREADS", "1")  # pytest has a process for each core
 
 # ruff: noqa: E402
 import fcntl
 import functools
 import json
-import os
 import shutil
 import subprocess
 import sys

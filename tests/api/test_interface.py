@@ -218,7 +218,7 @@ def test_every_option_of_run_is_one_of_the_interface():
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_option_gives_the_numbers_of_run(name, wide, punoise, tmp_path):
-    """Two kinds of tables in each case, in turn; test_frames_of_any_library has all of them."""
+    """The kinds of tables take turns; test_frames_of_any_library has all of them."""
     options = dict(CASES[name])
     sets = [n for n in wide if n != "negatives" or options.pop("negatives", None)]
     texts = [value if isinstance(value, list) else [value] for value in options.values()]
@@ -245,9 +245,9 @@ def test_every_option_gives_the_numbers_of_run(name, wide, punoise, tmp_path):
     words = shell_words({**{n: str(file) for n, file in files.items()}, **options})
     punoise("run", *words, "--out-dir", tmp_path / "out")
     place = [*CASES].index(name)
-    for kind in (KINDS[place % len(KINDS)], KINDS[(place + 1) % len(KINDS)]):
-        given = {n: kind(frame) for n, frame in tables.items()}
-        assert_results_of(punoise_api.estimate(**given, **options), tmp_path / "out")
+    kind = KINDS[place % len(KINDS)]
+    given = {n: kind(frame) for n, frame in tables.items()}
+    assert_results_of(punoise_api.estimate(**given, **options), tmp_path / "out")
 
 
 def renamed(value: object, names: dict[str, str]) -> object:
@@ -465,6 +465,7 @@ def doctest_examples(file: Path) -> int:
     return file.read_text().count("\n>>> ")
 
 
+@pytest.mark.ci
 def test_the_notebook_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
@@ -744,8 +745,10 @@ def test_a_purity_that_is_not_true_misleads():
     ("known", "fraction", "options"),
     [
         (1.0, 0.2, {"beta": 1}),
-        (0.95, 0.2, {"alpha_between": (0.1, 0.4), "purity": 0.3}),
-        (0.95, 0.2, {"method": "msgmm"}),
+        pytest.param(
+            *(0.95, 0.2, {"alpha_between": (0.1, 0.4), "purity": 0.3}), marks=pytest.mark.ci
+        ),
+        pytest.param(0.95, 0.2, {"method": "msgmm"}, marks=pytest.mark.ci),
         (0.05, 0.6, {"labeled_are": "negatives", "alpha_between": (0.4, 0.8)}),
     ],
 )

@@ -195,7 +195,8 @@ def test_dask_on_slurm_writes_the_bytes_of_the_local_run(sharded, punoise, tmp_p
     assert contents(tmp_path / "slurm") == contents(tmp_path / "local")
 
 
-@pytest.mark.parametrize("kind", ["pin", pytest.param("parquet", marks=pytest.mark.ci)])
+@pytest.mark.ci
+@pytest.mark.parametrize("kind", ["pin", "parquet"])
 def test_dask_finds_the_matches_of_the_local_run(kind, scheduler, tmp_path):
     (tmp_path / "runs").mkdir()
     for seed, name in enumerate("abc"):

@@ -209,7 +209,7 @@ def test_error_shrinks_with_the_samples(method):
             ]
         )
 
-    assert error(2000) < max(error(60), 0.01)
+    assert error(1000) < max(error(60), 0.012)
 
 
 # Degenerate inputs
@@ -245,7 +245,8 @@ def degenerate() -> dict[str, tuple[np.ndarray, np.ndarray]]:
 def test_degenerate_inputs_give_an_answer(method, case):
     labeled, unlabeled = degenerate()[case]
     assert_sound(estimate(method, labeled, unlabeled))
-    assert_sound(estimate(method, labeled, unlabeled, beta=0.8))
+    if method != "subclasses":  # the slowest
+        assert_sound(estimate(method, labeled, unlabeled, beta=0.8))
 
 
 @pytest.mark.parametrize("method", ACCURATE)

@@ -107,7 +107,7 @@ def run(tables: list[str], tmp_path_factory: pytest.TempPathFactory):
 
     def call(*options: object, **variables: object) -> Path:
         folder = tmp_path_factory.mktemp("run")
-        command = ["run", *tables, "--max-train-rows", 30_000, "--out-dir", folder, *options]
+        command = ["run", *tables, "--max-train-rows", 12_000, "--out-dir", folder, *options]
         subprocess.run(
             [sys.executable, "-m", "pu_noise_cli", *map(str, command)],
             env=environment(**variables),

@@ -266,7 +266,7 @@ def test_a_run_killed_before_its_renames_leaves_the_old_results(punoise, tables,
     assert not [path for path in out.iterdir() if path.name[0] == "."]
 
 
-@pytest.mark.parametrize("renames", [1, 4])
+@pytest.mark.parametrize("renames", [1, pytest.param(4, marks=pytest.mark.ci)])
 def test_a_run_killed_among_its_renames_is_not_read_as_one(renames, punoise, tables, tmp_path):
     out = tmp_path / "out"
     punoise("run", *tables, *FAST, "--out-dir", out)
@@ -559,6 +559,9 @@ def test_sketches_do_not_overflow(tmp_path):
         read_sketches([str(tmp_path / name) for name in "ab"])
 
 
+FURTHER = ("logistic", "standard")  # kinds of models
+
+
 @pytest.fixture(scope="module")
 def models(tmp_path_factory) -> dict[str, tuple[dict, dict]]:
     """The header and the arrays of a model of each kind."""
@@ -571,7 +574,7 @@ def models(tmp_path_factory) -> dict[str, tuple[dict, dict]]:
         rows.assign(g=np.arange(80) % 20).to_csv(folder / f"{name}.csv", index=False)
     pair = ["--labeled", str(folder / "l.csv"), "--unlabeled", str(folder / "u.csv")]
     found = {}
-    for kind in ("networks", "logistic", "standard"):
+    for kind in ("networks", *FURTHER):
         words = ["train", "-q", *pair, "--classifier", kind, "--out", str(folder / kind)]
         cli.main([*words, "--drop-columns", "g"], standalone_mode=False)
         found[kind] = parts_of(folder / kind)
@@ -595,7 +598,9 @@ def load(header: dict, arrays: dict) -> None:
     load_answer("m", io.BytesIO(file.getvalue()))
 
 
-@pytest.mark.parametrize("kind", ["networks", "logistic", "standard", "groups"])
+@pytest.mark.parametrize(
+    "kind", ["networks", "groups", *(pytest.param(k, marks=pytest.mark.ci) for k in FURTHER)]
+)
 def test_every_array_of_a_model_is_checked(kind, models):
     header, arrays = models[kind]
     load(header, arrays)

@@ -54,8 +54,14 @@ def test_shards_have_the_rows_of_one_table(sharded, punoise, tmp_path):
     assert manifest["complete"]
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv"])
-@pytest.mark.parametrize("extra", [(), ("--id-column", "name"), ("--group-column", "name")])
+@pytest.mark.parametrize(
+    ("form", "extra"),
+    [
+        ("csv", ()),
+        ("parquet", ("--id-column", "name")),
+        ("parquet", ("--group-column", "name")),
+    ],
+)
 def test_files_scored_one_by_one_are_the_transform(form, extra, punoise, frames, tmp_path):
     labeled, unlabeled = (f.assign(name=[f"r{i % 40}" for i in range(len(f))]) for f in frames)
     if not extra:

@@ -49,7 +49,9 @@ def options(folder: Path, unlabeled: str) -> list[object]:
     return [*labeled, "--unlabeled", folder / unlabeled, "--categorical", "mixed", *FAST]
 
 
-@pytest.mark.parametrize("rows", [100, 1000, 10_000])
+@pytest.mark.parametrize(
+    "rows", [100, *(pytest.param(n, marks=pytest.mark.ci) for n in (1000, 10_000))]
+)
 def test_parts_give_the_model_and_the_columns_of_the_whole(rows, tables, punoise):
     columns = []
     for unlabeled, more in (("whole.parquet", ()), ("parts", ()), ("parts", ("--shards",))):

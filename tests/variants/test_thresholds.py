@@ -386,7 +386,7 @@ def test_bounds_are_wider_where_rows_of_a_group_are_alike(genes):
     assert shuffled < 1.3 * alone
 
 
-@pytest.mark.parametrize("smooth", [False, True])
+@pytest.mark.parametrize("smooth", [False, pytest.param(True, marks=pytest.mark.ci)])
 def test_bounds_by_group_are_numbers_for_both_calibrators(genes, smooth):
     scores, sets, gene = genes
     calibration = calibrate(Sketch.from_rows(scores, sets), Shares(0.2, 0.9), smooth)
@@ -450,6 +450,7 @@ def test_genes_on_the_command_line(punoise, genes, tmp_path):
     assert "--group-column" in result.err
 
 
+@pytest.mark.ci
 def test_thresholds_are_the_same_bytes_from_shards(punoise, genes, tmp_path):
     scores, sets, gene = genes
     frame = pd.DataFrame({"revel": scores, "gene": [f"g{g}" for g in gene]})
