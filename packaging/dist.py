@@ -24,7 +24,7 @@ DIST = ROOT / "dist"
 TOOLS = Path(sys.executable).parent  # of .venv/dist
 OLDEST = (3, 11)
 PLACEHOLDERS = re.compile(r"FILL[ _]IN|example\.org|OWNER/punoise")
-LOWEST_SUITE = ("cli", "proteomics", "report", "score", "tables", "variants")  # rooms
+LOWEST_SUITE = ("cli", "proteomics", "recipes", "report", "score", "tables", "variants")  # rooms
 DEMO = ("--alpha", "0.2", "--beta", "0.95", "--n-labeled", "500", "--n-unlabeled", "3000")
 
 

@@ -132,15 +132,6 @@ def test_well_separated_classes_are_told_apart():
     assert p[~y].mean() < 0.005
 
 
-def test_a_prior_of_other_rows_is_said(punoise, scores, tmp_path):
-    punoise("estimate-prior", "--scores", scores, "--out", tmp_path / "p.json")
-    lines = (tmp_path / "scores.tsv").read_text().splitlines(keepends=True)
-    (tmp_path / "other.tsv").write_text("".join(lines[:350]))
-    options = ("--prior", tmp_path / "p.json", "--out", tmp_path / "out.tsv", "--strict")
-    result = punoise("posterior", "--scores", tmp_path / "other.tsv", *options, expect=4)
-    assert "prior-of-other-rows" in result.err
-
-
 def test_fdr_is_the_share_of_negatives_above():
     (labeled, _), (unlabeled, y) = gaussian(20_000, 50_000, 0.3, 0.9)
     sketch = Sketch.from_samples(labeled, unlabeled)

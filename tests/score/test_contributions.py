@@ -1,7 +1,6 @@
 """What columns contribute to a learned score: columns.tsv."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
@@ -95,25 +94,3 @@ def test_threads_change_nothing_and_labeled_negatives_turn_directions():
     assert measure(x, labeled) == measure(x, labeled, threads=3)
     turned = measure(x, labeled, sign=-1.0)
     assert [turned[f"x{i}"].direction for i in range(2)] == ["lower", "higher"]
-
-
-def test_a_run_writes_them_and_a_score_column_has_none(punoise, tmp_path):
-    rng = np.random.default_rng(4)
-    x, labeled = simulated(rng, [1.0, 0.0], 300, 900)
-    table = pd.DataFrame(x, columns=["good", "noise"]).assign(
-        known=labeled.astype(int),
-        kind=np.where(rng.random(1200) < 0.5 + 0.4 * labeled, "a", "b"),
-    )
-    table.loc[rng.random(1200) < 0.1, "noise"] = np.nan
-    table.to_csv(tmp_path / "rows.csv", index=False)
-    source = ("--table", tmp_path / "rows.csv", "--label-column", "known")
-    punoise("run", *source, "--out-dir", tmp_path / "out")
-    written = pd.read_csv(tmp_path / "out/columns.tsv", sep="\t").set_index("column")
-    assert list(written.columns) == ["share", "spread", "direction", "flag"]
-    assert {*written.index} == {"good", "noise", "kind"}
-    assert written.loc["good", "direction"] == "higher"
-    assert pd.isna(written.loc["kind", "direction"])
-    assert written.loc["kind", "share"] > 0.2
-    assert list(written["share"]) == sorted(written["share"], reverse=True)
-    punoise("run", *source, "--score-column", "good", "--out-dir", tmp_path / "out")
-    assert not (tmp_path / "out/columns.tsv").exists()

@@ -174,3 +174,32 @@ def test_a_score_does_not_depend_on_how_the_table_is_cut(classifier, punoise, tm
     for cut in (1, 4095, 4097):
         parts = [scored(rows[:cut]), scored(rows[cut:])]
         np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+def two_shifted(rng, shifts, n_labeled=1500, n_unlabeled=4000, alpha=0.3):
+    """Normal features whose means differ by the shifts between the classes."""
+    positive = np.append(np.ones(n_labeled, bool), rng.random(n_unlabeled) < alpha)
+    x = rng.normal(size=(len(positive), len(shifts))) + np.outer(positive, shifts)
+    return x, np.arange(len(positive)) < n_labeled
+
+
+def test_a_run_writes_them_and_a_score_column_has_none(punoise, tmp_path):
+    rng = np.random.default_rng(4)
+    x, labeled = two_shifted(rng, [1.0, 0.0], 300, 900)
+    table = pd.DataFrame(x, columns=["good", "noise"]).assign(
+        known=labeled.astype(int),
+        kind=np.where(rng.random(1200) < 0.5 + 0.4 * labeled, "a", "b"),
+    )
+    table.loc[rng.random(1200) < 0.1, "noise"] = np.nan
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    source = ("--table", tmp_path / "rows.csv", "--label-column", "known")
+    punoise("run", *source, "--out-dir", tmp_path / "out")
+    written = pd.read_csv(tmp_path / "out/columns.tsv", sep="\t").set_index("column")
+    assert list(written.columns) == ["share", "spread", "direction", "flag"]
+    assert {*written.index} == {"good", "noise", "kind"}
+    assert written.loc["good", "direction"] == "higher"
+    assert pd.isna(written.loc["kind", "direction"])
+    assert written.loc["kind", "share"] > 0.2
+    assert list(written["share"]) == sorted(written["share"], reverse=True)
+    punoise("run", *source, "--score-column", "good", "--out-dir", tmp_path / "out")
+    assert not (tmp_path / "out/columns.tsv").exists()
