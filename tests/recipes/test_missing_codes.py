@@ -14,7 +14,7 @@ def test_a_code_in_a_feature_is_told_by_every_command(punoise, frames, tmp_path)
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
         options += [f"--{name}", tmp_path / f"{name}.csv"]
     options += ["--classifier", "logistic"]
-    said = "in column 'b' the value -99"
+    said = "'b' the value -99"
     result = punoise("transform", *options, "--out", tmp_path / "scores.parquet")
     assert said in result.err
     assert "[lone-value]" in result.err

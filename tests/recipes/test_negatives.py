@@ -165,7 +165,7 @@ def test_negatives_that_are_named_must_be_there(punoise, files, tmp_path):
     values = ("--labeled-value", "labeled", "--negative-value", "mistyped")
     values = (*values, "--unlabeled-value", "unlabeled")
     err = punoise("estimate-prior", *table, *values, expect=3).err
-    assert "'mistyped' in column 'y'" in err
+    assert "'mistyped'" in err
 
 
 def test_groups_without_unlabeled_rows_have_the_stated_alpha(punoise, files, tmp_path):

@@ -107,10 +107,10 @@ def test_only_rules_of_the_package_go_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("names", "codes", "said"),
     [
-        (("a", "a"), ("A", "B"), "two levels are called 'a'"),
-        (("a", "b"), ("A", "A"), "two levels are called 'A'"),
-        (("a", "indeterminate"), ("A", "B"), "no level can be called 'indeterminate'"),
-        *((("a", "b"), ("A", name), f"no level can be called '{name}'") for name in GROUP_COLUMNS),
+        (("a", "a"), ("A", "B"), "two levels .*'a'"),
+        (("a", "b"), ("A", "A"), "two levels .*'A'"),
+        (("a", "indeterminate"), ("A", "B"), "no level .*'indeterminate'"),
+        *((("a", "b"), ("A", name), f"no level .*'{name}'") for name in GROUP_COLUMNS),
     ],
 )
 def test_levels_have_names_of_their_own(names, codes, said, tmp_path):
