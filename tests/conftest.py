@@ -245,3 +245,23 @@ def scores(tmp_path) -> str:
     path = tmp_path / "scores.tsv"
     frame.to_csv(path, sep="\t", index=False)
     return str(path)
+
+
+def in_genes(rng, n, share, genes, alike):
+    """Scores and genes: of their variance, `alike` is between genes; classes are alike too."""
+    gene = rng.integers(genes, size=n)
+    effect, leaning = rng.normal(size=(2, genes))
+    latent = np.sqrt(0.5) * leaning[gene] + np.sqrt(0.5) * rng.normal(size=n)
+    positive = latent < np.quantile(latent, share)
+    noise = np.sqrt(alike) * effect[gene] + np.sqrt(1 - alike) * rng.normal(size=n)
+    return 2 * positive + noise, gene
+
+
+@pytest.fixture(scope="session")
+def genes():
+    """Scores, sets and genes of 1,000 labeled and 4,000 unlabeled rows."""
+    rng = np.random.default_rng(3)
+    x, gene = in_genes(rng, 1000, 0.9, 40, 0.6)
+    y, other = in_genes(rng, 4000, 0.2, 40, 0.6)
+    sets = np.repeat([1, 0], [1000, 4000]).astype(np.int8)
+    return np.concatenate([x, y]), sets, np.concatenate([gene, other])

@@ -157,25 +157,6 @@ def test_a_rule_of_ones_own_has_codes_points_and_a_source(punoise, variants, tmp
 # Rows in groups
 
 
-def in_genes(rng, n, share, genes, alike):
-    """Scores and genes: of their variance, `alike` is between genes; classes are alike too."""
-    gene = rng.integers(genes, size=n)
-    effect, leaning = rng.normal(size=(2, genes))
-    latent = np.sqrt(0.5) * leaning[gene] + np.sqrt(0.5) * rng.normal(size=n)
-    positive = latent < np.quantile(latent, share)
-    noise = np.sqrt(alike) * effect[gene] + np.sqrt(1 - alike) * rng.normal(size=n)
-    return 2 * positive + noise, gene
-
-
-@pytest.fixture(scope="module")
-def genes():
-    rng = np.random.default_rng(3)
-    x, gene = in_genes(rng, 1000, 0.9, 40, 0.6)
-    y, other = in_genes(rng, 4000, 0.2, 40, 0.6)
-    sets = np.repeat([1, 0], [1000, 4000]).astype(np.int8)
-    return np.concatenate([x, y]), sets, np.concatenate([gene, other])
-
-
 def test_genes_on_the_command_line(punoise, genes, tmp_path):
     scores, sets, gene = genes
     frame = pd.DataFrame({"known": sets, "revel": scores, "gene": [f"g{g}" for g in gene]})
