@@ -43,6 +43,7 @@ from .tables.writing import write_atomically
 FORMAT = "punoise.model/1"
 ROOMS = "rows|sketch|scaling|model|honest|column|groups|bins|whole"
 ARRAY = re.compile(rf"({ROOMS})(\.[A-Za-z0-9_]{{1,20}}){{1,4}}")
+COLUMN_NAME = re.compile(r"[A-Za-z0-9_]{1,20}")
 SCORE = "score"
 
 
@@ -135,6 +136,7 @@ def save_answer(answer: Answer, file: BinaryIO) -> None:
         arrays["sketch.widening"] = answer.widening
     columns, groups = list[ColumnHeader](), None
     for name, column in answer.columns.items():
+        _check_storable(name, column)
         kind: Any = "cell"
         if isinstance(column, CellColumn):
             arrays[f"column.{name}"] = column.values
@@ -160,6 +162,18 @@ def save_answer(answer: Answer, file: BinaryIO) -> None:
         groups=groups,
     )
     write_archive(file, FORMAT, msgspec.to_builtins(header), arrays)
+
+
+def _check_storable(name: str, column: Column) -> None:
+    """Raise a type error for a column that a model file could not give back."""
+    if isinstance(column, CellColumn):
+        storable = column.values.dtype in (np.float64, np.bool_)
+    elif isinstance(column, RangeColumn | GroupRangeColumn):
+        storable = column.values.dtype.kind == "U"
+    else:
+        storable = isinstance(column, GroupColumn)
+    if not storable or not COLUMN_NAME.fullmatch(name):
+        raise TypeError(f"column {name!r} cannot be kept in a model file")
 
 
 def load_answer(name: str, file: BinaryIO) -> Answer:

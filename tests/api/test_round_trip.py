@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import pu_noise_cli as punoise
+from pu_noise_cli.answer import write_answer
+from pu_noise_cli.posterior.columns import CellColumn, RangeColumn
 
 FEATURES = ["a", "b", "c"]
 
@@ -50,3 +54,20 @@ def test_a_loaded_model_scores_as_its_result(options, tmp_path):
     assert loaded.prior | {"curve": None} == result.prior | {"curve": None}
     again = loaded.estimate_new(new).rows
     pd.testing.assert_frame_equal(again, result.estimate_new(new).rows, check_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("whole", CellColumn(np.arange(3))),
+        ("text", CellColumn(np.array(["a", "b", "c"]))),
+        ("numbers", RangeColumn(np.array([0.5]), np.array([1.0, 2.0]))),
+        ("a-hyphen", CellColumn(np.zeros(3))),
+    ],
+)
+def test_a_column_that_could_not_be_read_again_is_not_written(name, column, tmp_path):
+    rng = np.random.default_rng(0)
+    result = punoise.estimate(rng.normal(2, 1, 100), rng.normal(0, 1, 500))
+    answer = replace(result.answer, columns={**result.answer.columns, name: column})
+    with pytest.raises(TypeError, match=name):
+        write_answer(answer, str(tmp_path / "model.punoise"))
